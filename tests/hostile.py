@@ -28,16 +28,16 @@ def changed(data: bytes, rng: random.Random, tree: bool) -> bytes:
     if not tree or rng.random() < 0.2:
         at = rng.randrange(len(data))
         return data[:at] + rng.choice((b"", b"\0", b"\xff", b'"', b",", b"\n", b"x" * 200_000)) + data[at + 1 :]
-    found = json.loads(data)
-    *path, last = rng.choice(list(places(found)))
-    where = found
+    content = json.loads(data)
+    *path, last = rng.choice(list(places(content)))
+    where = content
     for key in path:
         where = where[key]
     if rng.random() < 0.2:
         del where[last]
     else:
         where[last] = rng.choice(VALUES)
-    return json.dumps(found).encode()
+    return json.dumps(content).encode()
 
 
 def one_line_or_none(what) -> None:

@@ -40,23 +40,23 @@ def pack(root: Unpacked) -> Cpio:
 
 
 @pytest.fixture(scope="module")
-def said(tmp_path_factory) -> str:
+def output(tmp_path_factory) -> str:
     """On the console."""
     return run(tmp_path_factory.mktemp("package"), fetch_kernel("6.1", ARM64, print), pack(Unpacked(ARM64)), 512)
 
 
-def test_it_installs_with_what_it_depends_on(said):
-    assert "Status: install ok installed" in said and "Architecture: arm64" in said, said
+def test_it_installs_with_what_it_depends_on(output):
+    assert "Status: install ok installed" in output and "Architecture: arm64" in output, output
 
 
-def test_each_controller_loads(said):
+def test_each_controller_loads(output):
     """On the oldest kernel, but for those that say that they need a newer one."""
-    assert "END" in said and "FAILED" not in said, said
-    assert said.count(" registered") >= len(objects.built_for((6, 1))), said
+    assert "END" in output and "FAILED" not in output, output
+    assert output.count(" registered") >= len(objects.built_for((6, 1))), output
 
 
-def test_purge_leaves_nothing(said):
-    gone = said.rpartition("Purging configuration files")[2]
+def test_purge_leaves_nothing(output):
+    gone = output.rpartition("Purging configuration files")[2]
     assert [f"{path}: No such file" in gone for path in ("/usr/lib/asymcc", "/usr/sbin/asymcc", "/etc/asymcc")] == [
         True
     ] * 3

@@ -257,22 +257,22 @@ def test_a_module_that_cannot_run_is_told(scenario_file, tmp_path):
     ):
         (tmp_path / name).write_bytes(data)
 
-    def told(controller: str, *options: str, **given) -> str:
+    def error_of(controller: str, *options: str, **given) -> str:
         r = asymlab("run", scenario_file(flow(controller, **given)), *(options or ("--engine", "qemu")))
         one_line(r)
         return r.stderr
 
-    assert "the kernel of uml takes no modules; take --engine qemu" in told("./tcp_mine.ko", "--image", LAB)
-    assert "was built for Linux 9" in told("./tcp_other.ko")
+    assert "the kernel of uml takes no modules; take --engine qemu" in error_of("./tcp_mine.ko", "--image", LAB)
+    assert "was built for Linux 9" in error_of("./tcp_other.ko")
     for name in ("text", "true"):
-        assert "not a kernel module: it tells no kernel that it was built for" in told(f"./tcp_{name}.ko")
-    assert "a module called 'bbr', as another is: rename it" in told("./tcp_bbr.ko")
-    assert "a module has no :NAME" in told("./tcp_mine.ko:mine")
-    assert "has no such parameter; it has theta, win_thresh" in told("mine", object="./tcp_mine.ko", nix=1)
+        assert "not a kernel module: it tells no kernel that it was built for" in error_of(f"./tcp_{name}.ko")
+    assert "a module called 'bbr', as another is: rename it" in error_of("./tcp_bbr.ko")
+    assert "a module has no :NAME" in error_of("./tcp_mine.ko:mine")
+    assert "has no such parameter; it has theta, win_thresh" in error_of("mine", object="./tcp_mine.ko", nix=1)
     for command in ("bench", "check-kernels", "link"):
         options = ("--rate", "5mbit", "--rtt", "20ms", "--engine", "qemu") if command == "link" else ()
         one_line(asymlab(command, *options, tmp_path / "tcp_mine.ko"), "tcp_mine.ko: ", " a module ")
-    assert "leave the key out" in told("mine", object="./tcp_mine.ko", loader="kernel")
+    assert "leave the key out" in error_of("mine", object="./tcp_mine.ko", loader="kernel")
 
 
 @pytest.mark.lab

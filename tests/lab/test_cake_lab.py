@@ -88,9 +88,9 @@ def test_thinning_knows_the_cells(scenario_file):
     assert aware.metrics["goodput_bps"] > 3 * blind.metrics["goodput_bps"]
 
 
-def told(**given) -> bool:
+def passes(**values) -> bool:
     """Whether the self-check finds CAKE as it was asked for, where the kernel has these."""
-    has = {"rate": 10**7, "atm": 1, "flows": 7, "overhead": 40, "mpu": 64, "filter": 1} | given
+    has = {"rate": 10**7, "atm": 1, "flows": 7, "overhead": 40, "mpu": 64, "filter": 1} | values
     words = attribute(2, (has["rate"] // 8).to_bytes(8, "little")) + b"".join(
         attribute(kind, has[key].to_bytes(4, "little", signed=True))
         for kind, key in ((4, "atm"), (5, "flows"), (6, "overhead"), (14, "mpu"), (16, "filter"))
@@ -113,5 +113,5 @@ def told(**given) -> bool:
         {"filter": 2},
     ],
 )
-def test_another_cake_is_found(given):
-    assert told() and not told(**given)
+def test_another_cake_is_found(values):
+    assert passes() and not passes(**values)

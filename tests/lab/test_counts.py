@@ -23,12 +23,12 @@ from tests.shared import asymlab, one_line
 SLOW, VETH, QUEUED = Part("kernel", "slow", "slow"), Part("module", "veth", "a"), Part("module", "veth", "b")
 
 
-def made(long: dict, short: dict, packets=(300, 100)) -> Profile:
+def profile_of(long: dict, short: dict, packets=(300, 100)) -> Profile:
     return Profile(*(Half(None, n, Counter(c), 0) for n, c in zip(packets, (long, short))))
 
 
 def test_a_packet_and_fixed_make_up_the_run():
-    p = made({SLOW: 5000, VETH: 700, QUEUED: 60}, {SLOW: 3000, VETH: 700, QUEUED: 0})
+    p = profile_of({SLOW: 5000, VETH: 700, QUEUED: 60}, {SLOW: 3000, VETH: 700, QUEUED: 0})
     assert p.a_packet(5000, 3000) == 10 and p.fixed(5000, 3000) == 2000
     assert p.a_packet(700, 700) == 0 and p.fixed(700, 700) == 700
     for half in (p.long, p.short):
@@ -37,7 +37,7 @@ def test_a_packet_and_fixed_make_up_the_run():
 
 
 def test_sums_lose_nothing():
-    p = made({SLOW: 50, VETH: 5, QUEUED: 7}, {SLOW: 20})
+    p = profile_of({SLOW: 50, VETH: 5, QUEUED: 7}, {SLOW: 20})
     assert p.sums(lambda part: part.part, "module") == {"veth": (12, 0)}
     assert p.sums(lambda part: part.part) == {"veth": (12, 0), "slow": (50, 20)}
 
@@ -100,7 +100,7 @@ def test_a_controllers_own_code_and_the_way_there():
     long = {Part("bpf", name, name): n for name, n in parts.items()}
     long |= {Part("kernel", "__bpf_prog_enter", ""): 20, SLOW: 900, Part("module", "tcp_vegas", "cong_avoid"): 90}
     long |= {Part("kernel", "cubictcp_cong_avoid", ""): 60}
-    p = made(long, {Part("bpf", "fast_cong_avoid", "fast_cong_avoid"): 100})
+    p = profile_of(long, {Part("bpf", "fast_cong_avoid", "fast_cong_avoid"): 100})
     programs = {"fast_cong_avoid"}
     assert bench.cost(p, 10, "fast", programs) == bench.Cost("fast", 20, 10, 10, 200)
     assert bench.cost(p, 10, "fast", programs).a_packet == 1.5
@@ -110,7 +110,7 @@ def test_a_controllers_own_code_and_the_way_there():
 def test_a_program_is_found_by_the_name_that_the_kernel_keeps():
     """15 characters of it."""
     name = "bpf_highspeed_cong_avoid"
-    p = made({Part("bpf", name, name): 300}, {Part("bpf", name, name): 100})
+    p = profile_of({Part("bpf", name, name): 300}, {Part("bpf", name, name): 100})
     assert bench.cost(p, 10, "bpf_highspeed", {name[:15]}).own == 20
 
 

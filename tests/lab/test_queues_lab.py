@@ -238,7 +238,7 @@ def test_another_dualpi2_is_found(key, told):
     assert not check._check_dualpi2([], end, end.shape.discipline)["ok"]
 
 
-def given(delay_us=20_000, jitter_us=0, loss=0.0, reorder=0.0, duplicate=0.0, begin=0.0, end=0.0):
+def netem_of(delay_us=20_000, jitter_us=0, loss=0.0, reorder=0.0, duplicate=0.0, begin=0.0, end=0.0):
     """A netem as the kernel tells it."""
 
     def odds(share):
@@ -255,7 +255,7 @@ def given(delay_us=20_000, jitter_us=0, loss=0.0, reorder=0.0, duplicate=0.0, be
 def test_wrong_odds_and_times_are_found(key, off, good):
     wanted = {"delay_us": 20_000, "jitter_us": 5000, "loss": 1e-4, "reorder": 0.02, "duplicate": 0.01}
     end = End(*END, Propagation(**wanted))
-    queue = given(**wanted | {key: round(wanted[key] * off) if key.endswith("us") else wanted[key] * off})
+    queue = netem_of(**wanted | {key: round(wanted[key] * off) if key.endswith("us") else wanted[key] * off})
     assert check._check_netem([queue], end, end.shape)["ok"] is good
     assert not check._check_netem([], end, end.shape)["ok"]
 
@@ -263,7 +263,7 @@ def test_wrong_odds_and_times_are_found(key, off, good):
 @pytest.mark.parametrize("told_us, good", [(2.944, True), (2.8, False)])
 def test_a_delay_is_known_to_a_tick_of_tc(told_us, good):
     end = End(*END, Propagation(3, 0.01, 0.0))
-    assert check._check_netem([given(delay_us=told_us, loss=0.01)], end, end.shape)["ok"] is good
+    assert check._check_netem([netem_of(delay_us=told_us, loss=0.01)], end, end.shape)["ok"] is good
 
 
 @pytest.mark.parametrize("off, good", [(1, True), (1.02, False), (0.98, False)])
@@ -272,7 +272,7 @@ def test_wrong_bursts_are_found(key, off, good):
     end = End(*END, Propagation(20_000, 0.01, 0.0, loss_burst=5.0))
     odds = list(loss_model(end.shape))
     odds[key] *= off
-    row = check._check_netem([given(begin=odds[0], end=odds[1])], end, end.shape)
+    row = check._check_netem([netem_of(begin=odds[0], end=odds[1])], end, end.shape)
     assert row["ok"] is good and row["expected"] | {"loss": 0.01, "burst": 5.0} == row["expected"]
 
 

@@ -335,7 +335,7 @@ def look_at(file: Path, text: str, which: str) -> None:
 
 
 @pytest.fixture(scope="module", autouse=True)
-def told():
+def properties():
     yield
     if EXAMPLES:
         print(
@@ -409,7 +409,7 @@ watching = False
 
 
 def watch(event: str, args: tuple) -> None:
-    """Files that are opened to write, and processes. What asymcc tells of our own objects is asked of it once."""
+    """Files that are opened to write, and processes. asymcc is asked once about our own objects."""
     if not watching or not MADE.fullmatch(event):
         return
     if event == "open" and (Path(str(args[0])).name == "fuzz.toml" or not args[2] & (os.O_WRONLY | os.O_RDWR)):

@@ -159,7 +159,7 @@ class World:
 
     def programs(self) -> dict[tuple[str, int], str]:
         """The programs that are attached: hook and id, and the program's name."""
-        found = {}
+        places = {}
         for kind, number in KINDS.items():
             ids, n = (ctypes.c_uint32 * 64)(), ctypes.c_uint32(64)
             assert self.bpf.bpf_prog_query(self.fd, number, 0, None, ids, ctypes.byref(n)) == 0
@@ -168,10 +168,10 @@ class World:
                 info, size = ctypes.create_string_buffer(256), ctypes.c_uint32(256)
                 assert prog >= 0 and self.bpf.bpf_obj_get_info_by_fd(prog, info, ctypes.byref(size)) == 0
                 os.close(prog)
-                found[kind, i] = info.raw[64:80].split(b"\0")[0].decode()
-        return found
+                places[kind, i] = info.raw[64:80].split(b"\0")[0].decode()
+        return places
 
-    def mine(self) -> list[str]:
+    def own(self) -> list[str]:
         return sorted(name for key, name in self.programs().items() if key not in self.theirs)
 
     def routes(self) -> list[str]:
@@ -191,7 +191,7 @@ class World:
             sorted(n for n in names if n in (CC, OTHER)),
             DEFAULT.read_text().strip(),
             self.routes(),
-            self.mine(),
+            self.own(),
             self.state(),
             values,
         )
@@ -203,14 +203,14 @@ class World:
         """Cleans up as anybody would, and tells what is wrong afterwards."""
         wrong = []
         for name in (CC, OTHER):
-            if name == CC or name in AVAILABLE.read_text() or self.mine():
+            if name == CC or name in AVAILABLE.read_text() or self.own():
                 asymcc("unload", name, "--drain", "--seconds", "0", check=False)
-        if THINNING & set(self.mine()):
+        if THINNING & set(self.own()):
             asymcc("thin", "--off", check=False)
-        names, default, _, mine, state, _ = self.look()
-        if names or default != ORIGINAL or mine or state:
-            wrong.append(f"`unload --drain`, or `thin --off`, leaves {names} {default} {mine} {state}")
-            self.force(mine)
+        names, default, _, own, state, _ = self.look()
+        if names or default != ORIGINAL or own or state:
+            wrong.append(f"`unload --drain`, or `thin --off`, leaves {names} {default} {own} {state}")
+            self.force(own)
         if not routes:
             return wrong
         for name in (CC, OTHER):  # a route's controller is seen only while it is registered
@@ -221,7 +221,7 @@ class World:
             asymcc("unload", name, "--drain", "--seconds", "0")
         return wrong
 
-    def force(self, mine: list[str]) -> None:
+    def force(self, own: list[str]) -> None:
         DEFAULT.write_text(ORIGINAL)
         for kind, prog in self.programs().keys() - self.theirs.keys():
             sh("bpftool", "cgroup", "detach", self.cgroup, kind, "id", prog)
@@ -248,16 +248,16 @@ def points(world: World, argv: list[str], *options: str) -> list[Point]:
     done = strace(argv, *options, "-s", "100", "-e", "trace=all", "-o", str(log))
     assert done.returncode == 0, done
     seen: collections.Counter[str] = collections.Counter()
-    found = []
+    places = []
     for line in log.read_text().splitlines():
         call = re.match(r"(?:\d+ +)?(\w+)\(", line)
         if not call or call[1] in ("exit_group", "execve"):
             continue
         seen[call[1]] += 1
-        if found or OURS.search(line):
-            found.append(Point(call[1], seen[call[1]], line[call.start(1) :][:100]))
+        if places or OURS.search(line):
+            places.append(Point(call[1], seen[call[1]], line[call.start(1) :][:100]))
     # libbpf reads the kernel's types in a thousand pieces: the first and the last are enough
-    alike = [list(g) for _, g in itertools.groupby(found, lambda p: p.text.split(",")[0] if p.name == "read" else p)]
+    alike = [list(g) for _, g in itertools.groupby(places, lambda p: p.text.split(",")[0] if p.name == "read" else p)]
     return [p for g in alike for p in (g if len(g) < 4 else (g[0], g[-1]))]
 
 
@@ -314,10 +314,10 @@ class Trial:
             wrong.append(f"after {GUARD_S} s it is not as it was: {now}")
         if half and not killed:
             self.told_half += 1
-        registered, _, _, mine, state, _ = now
-        left = mine if THINNING - set(mine) else [name for name in mine if name not in THINNING]
-        if CC not in registered and (left or state) and not self.named_by_doctor():
-            wrong.append(f"doctor does not name {mine} {state}")
+        registered, _, _, own, state, _ = now
+        remains = own if THINNING - set(own) else [name for name in own if name not in THINNING]
+        if CC not in registered and (remains or state) and not self.named_by_doctor():
+            wrong.append(f"doctor does not name {own} {state}")
         return wrong, now
 
     def wait_for_guard(self) -> None:
@@ -358,11 +358,11 @@ def read_only():
 
 
 def cases(trial: Trial, faults: list[str]) -> list[tuple[str, list[str], object]]:
-    found: list[tuple[str, list[str], object]] = []
+    places: list[tuple[str, list[str], object]] = []
     for fault in faults:
         if fault in FAULTS:
             action, calls = FAULTS[fault]
-            found += [
+            places += [
                 (
                     f"{fault} at call {i}, {p.text}",
                     ["-o", "/dev/null", "-e", f"trace={p.name}", "-e", f"inject={p.name}:{action}:when={p.nth}"],
@@ -372,31 +372,31 @@ def cases(trial: Trial, faults: list[str]) -> list[tuple[str, list[str], object]
                 if re.match(calls, p.text)
             ]
         elif trial.command.changes or trial.command.guarded:
-            found.append((f"{STATE} {fault}", [], {"full": full, "read-only": read_only}[fault]))
-    return found
+            places.append((f"{STATE} {fault}", [], {"full": full, "read-only": read_only}[fault]))
+    return places
 
 
-def sample(found: list, n: int | None) -> list:
+def sample(places: list, n: int | None) -> list:
     """So many of them, evenly."""
-    return found if n is None or len(found) <= n else [found[i * len(found) // n] for i in range(n)]
+    return places if n is None or len(places) <= n else [places[i * len(places) // n] for i in range(n)]
 
 
-def try_command(trial: Trial, found: list, progress: Progress) -> None:
+def try_command(trial: Trial, places: list, progress: Progress) -> None:
     """Each fault that has not been tried before."""
     name = trial.name
     tried, trial.told_half, wrong, _ = progress.done.get(name, (0, 0, 0, False))
-    said = time.monotonic()
-    for i, (what, options, around) in enumerate(found[tried:], tried + 1):
+    reported_at = time.monotonic()
+    for i, (what, options, around) in enumerate(places[tried:], tried + 1):
         for w in trial.fault(options, around):
             print(f"{name}: {what}\n    {w}", flush=True)
             wrong += 1
         progress.note(name, (i, trial.told_half, wrong, False))
-        if time.monotonic() > said + PROGRESS_S:
-            print(f"{name}: {i} of {len(found)} faults", flush=True)
-            said = time.monotonic()
+        if time.monotonic() > reported_at + PROGRESS_S:
+            print(f"{name}: {i} of {len(places)} faults", flush=True)
+            reported_at = time.monotonic()
     wrong += len(trial.world.clean())
-    progress.note(name, (len(found), trial.told_half, wrong, True))
-    calls = f"{len(trial.points)} system calls, {len(found)} faults"
+    progress.note(name, (len(places), trial.told_half, wrong, True))
+    calls = f"{len(trial.points)} system calls, {len(places)} faults"
     print(f"{name}: {calls}, {trial.told_half} told half done, {wrong} failures", flush=True)
 
 
@@ -427,8 +427,8 @@ def clean_up(run: int | str) -> None:
 
 
 def clean_up_after_killed() -> None:
-    for left in Path(CGROUP2[0]).glob(f"{CGROUP}*"):
-        run = left.name.removeprefix(CGROUP)
+    for remains in Path(CGROUP2[0]).glob(f"{CGROUP}*"):
+        run = remains.name.removeprefix(CGROUP)
         if not Path("/proc", run).exists():
             clean_up(run)
             for folder in Path(tempfile.gettempdir()).glob(f"{FOLDER}{run}-*"):

@@ -93,8 +93,8 @@ class Count:
         ]
 
 
-def told(left: list[str]) -> str:
-    return "left: " + ", ".join(left) if left else "flat"
+def report(remains: list[str]) -> str:
+    return "left: " + ", ".join(remains) if remains else "flat"
 
 
 def flat(what: str, done: int, before: Count, took: float, output: str = "") -> tuple[bool, str]:
@@ -106,7 +106,7 @@ def flat(what: str, done: int, before: Count, took: float, output: str = "") -> 
         time.sleep(0.5)
     most = max(after.slabs, key=lambda k: after.slabs[k] - before.slabs[k])
     line = (
-        f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){output}; {told(more)}; "
+        f"{what}: {done:,} in {took:.1f} s ({done / took:,.0f}/s){output}; {report(more)}; "
         f"{len(after.bpf)} programs, maps and the like, {len(before.bpf)} before; "
         f"most of the slabs: {most} {after.slabs[most] - before.slabs[most]:+}"
     )
@@ -363,10 +363,10 @@ def hours() -> bool:
     fine, guest = True, image.open_image("6.12")
     cases = scenario.load(ROOT / "experiments" / "bench" / "cases.toml:hours")
     for r in execute(plan_runs(cases, guest), guest).values():
-        used, left = r.metrics["utilisation"], r.record["agent"]["left"]
-        fine &= used > 0.8 and not left
+        used, remains = r.metrics["utilisation"], r.record["agent"]["left"]
+        fine &= used > 0.8 and not remains
         names = ", ".join(r.record["agent"]["controllers"])
-        print(f"hours {names}: utilisation {used:.3f} at the end; {told(left)}", flush=True)
+        print(f"hours {names}: utilisation {used:.3f} at the end; {report(remains)}", flush=True)
     return fine
 
 

@@ -75,7 +75,7 @@ def belongings(cc: str) -> int:
     return json.loads(run("bpftool", "-j", "map", "show", "id", listed(cc)["map_id"]).stdout)["btf_id"]
 
 
-def left(ids) -> list[str]:
+def remains(ids) -> list[str]:
     """Maps and programs of these loads that are still there. The kernel frees them a little later."""
     for _ in range(100):
         there = [
@@ -274,13 +274,13 @@ def test_programs_behind_a_router(cc, www, tmp_path):
                         for client, host in zip(clients, home.hosts, strict=True)
                     ]
                     for client, done in zip(clients, running, strict=True):
-                        done.add_done_callback(functools.partial(told, client.__name__, start))
+                        done.add_done_callback(functools.partial(report, client.__name__, start))
                     for done in running:
                         done.result()
                 print("thinned" if thin else "all ACKs")
 
 
-def told(what: str, start: float, done) -> None:
+def report(what: str, start: float, done) -> None:
     print(f"{what} {time.monotonic() - start:.1f}", end=", ")
 
 
@@ -335,7 +335,7 @@ def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_ke
     n = counted(cc)
     assert n["flows"] >= FLOWS and n.get("peers", 0) == (2 * FLOWS if name == "formosa" else 0)
     asymcc("unload", cc)
-    assert listed(cc) is None and left({own}) == []
+    assert listed(cc) is None and remains({own}) == []
 
 
 def test_many_connections_whose_acks_are_thinned(pair, joined, quiet_kernel):
@@ -380,4 +380,4 @@ def test_many_loads(name, how, pair, alias, joined, quiet_kernel):
         expect(client, "right", "end")
         if how == "replace":
             asymcc("unload", cc)
-    assert len(own) == LOADS[how] and listed(cc) is None and left(own) == []
+    assert len(own) == LOADS[how] and listed(cc) is None and remains(own) == []

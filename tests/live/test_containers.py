@@ -155,26 +155,26 @@ def test_names_of_cgroups_are_quoted_for_who_reads_them(alias, cgroup):  # noqa:
     name, path = alias(), os.fsencode(cgroup.path) + b"/" + ODD
     os.mkdir(path)
 
-    def said(*argv) -> str:
+    def output_of(*argv) -> str:
         done = subprocess.run([ASYMCC, *argv], capture_output=True, timeout=60)
         assert done.returncode == 0, done.stderr
         text = (done.stdout + done.stderr).decode()  # UTF-8
         assert not [c for c in text if c < " " and c != "\n" or "\x7f" <= c < "\xa0"]
         return text
 
-    texts = [said("thin", "--cgroup", path), said("load", "formosa", "--as", name, "--cgroup", path)]
-    texts += [said("use", name, "--cgroup", path), said("list"), said("show", name), said("top")]
+    texts = [output_of("thin", "--cgroup", path), output_of("load", "formosa", "--as", name, "--cgroup", path)]
+    texts += [output_of("use", name, "--cgroup", path), output_of("list"), output_of("show", name), output_of("top")]
     for text in texts:
         assert ODD_TEXT in text
     for argv in ["list"], ["show", name], ["top", "--interval", "0"], ["doctor"]:
-        output = json.loads(said(*argv, "--json"))
+        output = json.loads(output_of(*argv, "--json"))
         assert argv == ["doctor"] or f"{cgroup.path}/{ODD_JSON}" in strings(output)
-    samples = [s for family in text_string_to_metric_families(said("metrics")) for s in family.samples]
+    samples = [s for family in text_string_to_metric_families(output_of("metrics")) for s in family.samples]
     odd = {s.labels["cgroup"] for s in samples if s.labels.get("controller") == "thin"}
     assert odd == {f"{cgroup.path}/" + 'a\ufffd[2J"\\b \ufffd\ufffd\ufffd\ufffd \u00e9'}
     line = subprocess.run([ASYMCC, "unload", name], capture_output=True, timeout=60).stderr.decode()
     assert ODD_TEXT in line and "\033" not in line
-    texts = [said("unload", name, "--drain"), said("thin", "--off", "--cgroup", path)]
+    texts = [output_of("unload", name, "--drain"), output_of("thin", "--off", "--cgroup", path)]
     for text in texts:
         assert ODD_TEXT in text
     os.rmdir(path)

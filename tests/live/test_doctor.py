@@ -88,7 +88,7 @@ def test_who_has_the_last_word_in_a_cgroup_is_told(alias, pair, cgroup, last_wor
     ours = cgroup.child()
     below = ours.child()
 
-    def told() -> set[tuple[str, str]]:
+    def lines() -> set[tuple[str, str]]:
         doctor = json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
         notes = [r["text"] for r in doctor if r["check"] == name and "may choose another" in r["text"]]
         after = listed(name)["after"]
@@ -108,8 +108,8 @@ def test_who_has_the_last_word_in_a_cgroup_is_told(alias, pair, cgroup, last_wor
     asymcc("load", "fast", "--as", name)
     asymcc("use", name, "--cgroup", ours.path)
     last_word("choose", below.path)
-    assert told() == set() and chosen(ours) == chosen(below) == name
+    assert lines() == set() and chosen(ours) == chosen(below) == name
     last_word("ask", ours.path)
-    assert told() == {("ask", str(ours.path))} and chosen(ours) == name
+    assert lines() == {("ask", str(ours.path))} and chosen(ours) == name
     last_word("choose", cgroup.path)
-    assert told() == {("ask", str(ours.path)), ("choose", str(cgroup.path))} and chosen(ours) == "reno"
+    assert lines() == {("ask", str(ours.path)), ("choose", str(cgroup.path))} and chosen(ours) == "reno"

@@ -37,8 +37,8 @@ def test_each_command_tells_of_a_device_elsewhere(elsewhere, pair):
     assert f"  forwarded ACKs that leave by {elsewhere}: 0 sent, 0 dropped; not after a reboot\n" in asymcc("status")
     place = {"device": pair.dev_c, "netns": f"netns {pair.client}"}
     for command, key in (["status", "--json"], "thinned"), (["top", "--json", "--interval", "0"], "thinning"):
-        told = [t for t in json.loads(asymcc(*command))[key] if t.get("device") == pair.dev_c]
-        assert [t | place for t in told] == told and len(told) == 1
+        devices = [t for t in json.loads(asymcc(*command))[key] if t.get("device") == pair.dev_c]
+        assert [t | place for t in devices] == devices and len(devices) == 1
     assert f"forwarded ACKs that leave by {elsewhere} are thinned" in run(ASYMCC, "doctor", check=False).stdout
     assert elsewhere in asymcc("list")
     labels = f'object="thin_router",device="{pair.dev_c}",netns="netns {pair.client}"'

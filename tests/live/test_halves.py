@@ -148,18 +148,18 @@ def test_wrong_cgroups(halves, alias, cgroup, tmp_path):
 
 
 def test_load_that_fails_leaves_nothing(halves, cgroup, tmp_path, trip):
-    def left() -> bool:
+    def programs_of() -> bool:
         return bool(cgroup.names()) or kernel_has(halves)
 
     line = refused("load", halves, "--as", "reno", "--cgroup", cgroup.path)
-    assert "congestion control of that name" in line and not left()
+    assert "congestion control of that name" in line and not programs_of()
     for call in (1, 2):
         (line,) = refused_env(trip("bpf_prog_attach", call, errno.E2BIG), "load", halves, "--cgroup", cgroup.path)
-        assert sorted(PROGRAMS)[call - 1] in line and str(cgroup.path) in line and "full" in line and not left()
+        assert sorted(PROGRAMS)[call - 1] in line and str(cgroup.path) in line and "full" in line and not programs_of()
     (line,) = refused_env(trip("bpf_map__attach_struct_ops", 1, errno.EBUSY), "load", halves, "--cgroup", cgroup.path)
-    assert "cannot register" in line and not left()
+    assert "cannot register" in line and not programs_of()
     asymcc("load", halves, "--cgroup", cgroup.path)
-    assert left()
+    assert programs_of()
 
 
 def test_cgroup_of_one_who_admits_no_other(halves, tmp_path, alias, cgroup):
@@ -234,22 +234,22 @@ def test_unload_says_what_it_could_not_detach(halves, cgroup, trip):
     "function, call, left",
     [("bpf_prog_attach", 1, set()), ("bpf_prog_attach", 2, {"t_opts"}), ("bpf_map__attach_struct_ops", 1, PROGRAMS)],
 )
-def test_load_that_is_killed(function, call, left, halves, alias, cgroup, trip):
+def test_load_that_is_killed(function, call, programs_of, halves, alias, cgroup, trip):
     """At each step; by an alias, beside another live instance and another's left-overs."""
     first, beside, apart = cgroup.child(), cgroup.child(), cgroup.child()
     a, b, c = alias(), alias(), alias()
     asymcc("load", halves, "--as", b, "--cgroup", beside.path)
     for name, where in ((a, first), (c, apart)):
         done = run(ASYMCC, "load", halves, "--as", name, "--cgroup", where.path, env=trip(function, call), check=False)
-        assert done.returncode == -signal.SIGKILL and not kernel_has(name) and set(where.names()) == left
-    if not left:
+        assert done.returncode == -signal.SIGKILL and not kernel_has(name) and set(where.names()) == programs_of
+    if not programs_of:
         assert asymcc("unload", a) == f"{a} is not registered\n"
         return
     assert f"asymcc unload {a}" in refused("load", halves, "--as", alias(), "--cgroup", first.path)
     assert asymcc("unload", halves) == f"{halves} is not registered\n", "these have their names written in them"
     line = f"{a} is not registered; its programs were left over and are detached from {first.path}\n"
     assert asymcc("unload", a) == line and first.names() == []
-    assert set(beside.names()) == PROGRAMS and shown(b)[0] == [str(beside.path)] and set(apart.names()) == left
+    assert set(beside.names()) == PROGRAMS and shown(b)[0] == [str(beside.path)] and set(apart.names()) == programs_of
     asymcc("load", halves, "--as", a, "--cgroup", first.path)
 
 
@@ -280,18 +280,18 @@ def test_struct_ops_alone_unregistered(halves, cgroup):
 def test_programs_of_others_stay_whatever_they_are_called(halves, alias, cgroup, foreign, trip):
     """`unload` of what was loaded, of what was killed half way, and of what never was."""
 
-    def mine() -> set[str]:
+    def own() -> set[str]:
         return {p["name"] for p in cgroup.programs() if p not in foreign}
 
     nothing = asymcc("unload", halves), asymcc("unload", halves, "--drain", "--seconds", "0")
     assert nothing == (f"{halves} is not registered\n",) * 2
     asymcc("load", halves, "--cgroup", cgroup.path)
-    assert mine() == PROGRAMS
+    assert own() == PROGRAMS
     asymcc("unload", halves)
     run(ASYMCC, "load", halves, "--cgroup", cgroup.path, env=trip("bpf_map__attach_struct_ops", 1), check=False)
-    assert mine() == PROGRAMS
+    assert own() == PROGRAMS
     asymcc("unload", halves)
-    assert mine() == set()
+    assert own() == set()
 
 
 def test_halves_that_could_not_be_told_from_others_are_not_loaded(tmp_path, alias, cgroup, monkeypatch):

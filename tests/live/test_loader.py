@@ -59,8 +59,8 @@ def test_what_needs_a_newer_kernel_says_so(ops, fault, tmp_path, alias):
     build(tmp_path, name, fault, needs.replace("OPS", made))
     output = f"it needs Linux 99.1 or later, for what is not thought of yet; this is {os.uname().release}"
     assert f"cannot load {name}: {output}" in refused("load", tmp_path / f"{name}.bpf.o")
-    told = json.loads(asymcc("show", tmp_path / f"{name}.bpf.o", "--json"))
-    assert told["needs"] == {"linux": "99.1", "for": "what is not thought of yet"}
+    expected = json.loads(asymcc("show", tmp_path / f"{name}.bpf.o", "--json"))
+    assert expected["needs"] == {"linux": "99.1", "for": "what is not thought of yet"}
     build(tmp_path, name, "", made)
     assert json.loads(asymcc("show", tmp_path / f"{name}.bpf.o", "--json"))["needs"] is None
 
@@ -157,10 +157,14 @@ def test_what_a_controller_does_to_others_is_told(alias, pair):
     """By `load`, `use` and `show`, of the controllers that have such a note."""
     assert note("fusion") is None and "note:" not in asymcc("show", "fusion")
     for controller in ("fast", "pseudorate", "formosa"):
-        name, told = alias(), f"note: {note(controller)}\n"
-        assert "CUBIC" in told and told in asymcc("load", controller, "--as", name) and told in asymcc("show", name)
+        name, expected = alias(), f"note: {note(controller)}\n"
+        assert (
+            "CUBIC" in expected
+            and expected in asymcc("load", controller, "--as", name)
+            and expected in asymcc("show", name)
+        )
         used = inside(pair, "use", name, "--default")
-        assert used == f"{name} is used by default\n{told}"
+        assert used == f"{name} is used by default\n{expected}"
         asymcc("unload", name, "--drain", "--seconds", "0")
     assert inside(pair, "use", PLAIN, "--default") == f"{PLAIN} is used by default\n"
 
@@ -244,11 +248,11 @@ def test_presets(tmp_path, alias):
     here = ["--objects", tmp_path]
     air = {"name": "air", "values": "bias=5 tiny=9", "doc": 'a reason | with a bar, and a "word"'}
     assert json.loads(asymcc("show", name, "--json", *here))["presets"][0] == air
-    for preset, told in (("none", "has no such preset; it has: air, wrong"), ("wrong", "no parameter nothing")):
-        assert told in refused("load", name, "--preset", preset, *here)
+    for preset, expected in (("none", "has no such preset; it has: air, wrong"), ("wrong", "no parameter nothing")):
+        assert expected in refused("load", name, "--preset", preset, *here)
         assert not kernel_has(name)
-    told = asymcc("load", name, "--preset", "air", "--set", "tiny=4", *here)
-    assert told == f"{name} registered (bias=5 us, tiny=4)\n"
+    expected = asymcc("load", name, "--preset", "air", "--set", "tiny=4", *here)
+    assert expected == f"{name} registered (bias=5 us, tiny=4)\n"
     assert values(name) == {"bias": 5, "tiny": 4, "huge": 5000000000}
     assert json.loads(asymcc("show", name, "--json"))["presets"][0] == air
     assert "\npresets:\n  air  " in asymcc("show", name)

@@ -48,8 +48,8 @@ def test_doctor_tells_what_it_refuses(lockdown, state, text):
     """All else is told as before."""
     done = under(lockdown, "doctor", "--json")
     rows = {r["check"]: r for r in json.loads(done.stdout)}
-    told = rows.pop("lockdown", None)
-    assert (told and told["state"]) == state and (not told or text in told["text"])
+    row = rows.pop("lockdown", None)
+    assert (row and row["state"]) == state and (not row or text in row["text"])
     assert rows.keys() == {r["check"] for r in json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)}
     assert done.returncode == any(r["state"] == "bad" for r in rows.values())
 

@@ -55,16 +55,16 @@ class Prometheus:
 
     def get(self, what: str, **query: str):
         with urllib.request.urlopen(f"{self.api}{what}?{urllib.parse.urlencode(query)}", timeout=10) as answer:
-            told = json.load(answer)
-        assert told["status"] == "success"
-        return told["data"]
+            answer_ = json.load(answer)
+        assert answer_["status"] == "success"
+        return answer_["data"]
 
     def asked(self, expr: str) -> list[dict]:
         return self.get("query", query=expr)["result"]
 
     def value(self, expr: str) -> float:
-        (found,) = self.asked(expr)
-        return float(found["value"][1])
+        (values,) = self.asked(expr)
+        return float(values["value"][1])
 
 
 @contextlib.contextmanager
@@ -125,11 +125,11 @@ def test_the_boards_queries_are_answered(loaded, pair, cgroup, tmp_path):
                 for target in panel["targets"]:
                     expr = target["expr"].replace("$__rate_interval", "1m").replace("$instance", instance)
                     assert "$" not in expr, expr
-                    found = prometheus.asked(expr)
-                    assert found, f"{panel['title']}: {expr}"
+                    values = prometheus.asked(expr)
+                    assert values, f"{panel['title']}: {expr}"
                     shown = re.findall(r"{{(\w+)}}", target.get("legendFormat", ""))
-                    assert all(set(row["metric"]) & set(shown) for row in found), (
-                        f"{panel['title']}: no legend: {found}"
+                    assert all(set(row["metric"]) & set(shown) for row in values), (
+                        f"{panel['title']}: no legend: {values}"
                     )
     finally:
         run(*within(cgroup.path), ASYMCC, "thin", "--off", "--cgroup", cgroup.path, check=False)

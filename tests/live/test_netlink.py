@@ -69,7 +69,7 @@ def theirs(ns: Namespaces) -> None:
         run("ip", "-n", ns.name(node), "-batch", "-", input="\n".join(batch))
 
 
-def told(ns: Namespaces, node: str) -> list:
+def routes_of(ns: Namespaces, node: str) -> list:
     """All that `ip` shows of a node, without what each has of its own, and without IPv6, which takes its time."""
     shows = (["-d", "link"], ["-4", "-d", "addr"], ["-4", "-d", "route"], ["-4", "neigh"])
     of = [json.loads(run("ip", "-n", ns.name(node), "-j", *show, "show").stdout) for show in shows]
@@ -82,8 +82,8 @@ def test_it_makes_what_ip_makes(spaces):
     ours(spaces)
     theirs(spaces)
     for mine, his in (("a", "c"), ("b", "d")):
-        assert told(spaces, mine) == told(spaces, his)
-    assert '"congestion":"reno"' in json.dumps(told(spaces, "a")).replace(" ", "")
+        assert routes_of(spaces, mine) == routes_of(spaces, his)
+    assert '"congestion":"reno"' in json.dumps(routes_of(spaces, "a")).replace(" ", "")
 
 
 def test_it_makes_ipv6_as_well(spaces):

@@ -61,12 +61,12 @@ class Router:
 
     def thinned(self) -> dict[str, int]:
         """The rate that is told, in bit/s, of each device."""
-        told = {}
+        counts = {}
         for device in ("wan0", "spare"):
             shown = self.sh(f"asymcc show thin --dev {device} --json", check=False)
             if shown.returncode == 0:
-                told[device] = {p["name"]: p["value"] for p in json.loads(shown.stdout)["parameters"]}["reverse_kbit"]
-        return told
+                counts[device] = {p["name"]: p["value"] for p in json.loads(shown.stdout)["parameters"]}["reverse_kbit"]
+        return counts
 
     def spare(self) -> None:
         run("ip", "-n", self.home.router, *"link add spare type veth peer name away".split())

@@ -18,7 +18,7 @@ def status(*before) -> dict[str, list]:
     return json.loads(run(*before, ASYMCC, "status", "--json").stdout)
 
 
-def told(section: list[dict], name: str) -> list[str]:
+def texts(section: list[dict], name: str) -> list[str]:
     return [row["text"] for row in section if row["name"] == name]
 
 
@@ -40,7 +40,7 @@ def test_what_is_loaded_and_who_uses_it_by_which_way(alias, pair, cgroup):
     assert uses["connections"]["connections"] == 1
     assert [row["after_reboot"] for row in uses.values()] == [False, False, None, False]
     (thinned,) = [row for row in seen["thinned"] if row.get("cgroup") == str(cgroup.path)]
-    assert thinned["whole"] and not told(seen["others"], name)
+    assert thinned["whole"] and not texts(seen["others"], name)
     text = asymcc("status")
     assert f"  {name}: 1 socket" not in text and f"  {name}: route 10.9.0.0/24 in {ns}; not after a reboot\n" in text
 
@@ -74,7 +74,7 @@ def test_what_others_change_is_told_until_it_is_taken_back(way, alias, pair, cgr
     }.get(way, ["--cgroup", str(cgroup.path)])
     pair.sh(pair.client, "ip", "route", "add", "default", "via", "10.9.0.2")
     inside(pair, "use", name, *use)
-    assert told(status()["others"], name) == []
+    assert texts(status()["others"], name) == []
     if way == "default":
         set_default(pair, PLAIN)
     elif way == "route":
@@ -95,9 +95,9 @@ def test_what_others_change_is_told_until_it_is_taken_back(way, alias, pair, cgr
         "program": f"cgroup {cgroup.path} was given it, and has it no more",
         "cgroup": f"cgroup {cgroup.path} was given it, and was removed since, as by a restart of its service",
     }[way]
-    assert told(status()["others"], name) == [expected]
+    assert texts(status()["others"], name) == [expected]
     inside(pair, "unuse", name, *(use if way != "route" else []))
-    assert told(status()["others"], name) == []
+    assert texts(status()["others"], name) == []
     asymcc("unload", name)
     if way == "cgroup":
         cgroup.path.mkdir()
@@ -108,7 +108,7 @@ def test_a_program_of_somebody_else_that_has_the_last_word_is_named(loaded, cgro
     name = loaded("fast")
     asymcc("use", name, "--cgroup", cgroup.path)
     last_word("choose", cgroup.path)
-    (text,) = told(status()["others"], name)
+    (text,) = texts(status()["others"], name)
     assert str(cgroup.path) in text and "runs after it" in text
 
 
@@ -117,7 +117,7 @@ def test_a_use_of_another_in_the_same_cgroup_is_no_loss(loaded, cgroup):
     asymcc("use", one, "--cgroup", cgroup.path)
     asymcc("use", other, "--cgroup", cgroup.path)
     others = status()["others"]
-    assert told(others, one) == told(others, other) == []
+    assert texts(others, one) == texts(others, other) == []
     assert [f.read_text().split() for f in STATE.glob("cgroup-*") if str(cgroup.path) in f.read_text()] == [
         [other, str(cgroup.path)]
     ]
@@ -167,14 +167,14 @@ ip route add 192.0.2.0/24 dev lo
         "cgroup": True,
     }
     assert [row["after_reboot"] for row in seen["thinned"] if row["cgroup"] == str(cgroup.path)] == [True]
-    (unit,) = told(seen["boot"], kept)
+    (unit,) = texts(seen["boot"], kept)
     assert unit == f"asymcc@{kept}.service: load {kept} --set alpha=30; use {use}; not so now: --route 2001:db8::/32"
     (no_unit,) = [row for row in seen["boot"] if row["name"] == idle]
     assert no_unit["text"] == f"nothing starts what /etc/asymcc/{idle}.conf says"
     assert no_unit["mend"] == f"systemctl enable asymcc@{idle}.service"
-    assert told(seen["boot"], "wrong") == ["/etc/asymcc/wrong.conf: its USE is wrong"]
+    assert texts(seen["boot"], "wrong") == ["/etc/asymcc/wrong.conf: its USE is wrong"]
     assert "use takes no name" in done.stderr
-    assert told(seen["boot"], "thin") == [f"asymcc-thin.service: thin --max 8 -c {cgroup.path}"]
+    assert texts(seen["boot"], "thin") == [f"asymcc-thin.service: thin --max 8 -c {cgroup.path}"]
 
 
 def test_without_rights_it_tells_what_it_could_not_see(alias, pair):
@@ -212,7 +212,9 @@ def test_it_changes_nothing_and_an_idle_machine_has_one_screen():
 
 def test_a_file_that_is_none_holds_nothing_up(tmp_path):
     """A FIFO would wait for a writer for ever."""
-    made = "mount -t tmpfs none /run && mkdir -p /run/asymcc && mkfifo /run/asymcc/try-x && mkdir /run/asymcc/default-1"
+    place = (
+        "mount -t tmpfs none /run && mkdir -p /run/asymcc && mkfifo /run/asymcc/try-x && mkdir /run/asymcc/default-1"
+    )
     for command in "status", "doctor":
-        done = run("unshare", "-m", "sh", "-c", f"{made} && timeout 20 {ASYMCC} {command}", check=False)
+        done = run("unshare", "-m", "sh", "-c", f"{place} && timeout 20 {ASYMCC} {command}", check=False)
         assert done.returncode == 1 and "asymcc: /run/asymcc/try-x is no regular file: remove it\n" in done.stderr

@@ -361,7 +361,7 @@ def terminal(*argv):
         os.close(t.slave)
 
 
-def told(lines: list[str], name: str) -> tuple[int, int, int]:
+def lines_of(lines: list[str], name: str) -> tuple[int, int, int]:
     """Flows, those not shown, and those shown."""
     at = next((i for i, line in enumerate(lines) if line.startswith(f"{name}: ")), None)
     if at is None:
@@ -374,7 +374,7 @@ def told(lines: list[str], name: str) -> tuple[int, int, int]:
 def test_screen(loaded, pair):
     name = loaded("fast")
     with flows(pair.server, pair.client, *[f"10.9.0.2/7111/{name}/100"] * 30) as source, terminal(12, 60, name) as t:
-        t.until(lambda lines: told(lines, name) == (30, 20, 10))
+        t.until(lambda lines: lines_of(lines, name) == (30, 20, 10))
         assert t.screen.alternate and t.screen.hidden
         assert t.screen.whole[0].startswith("LOCAL") and all(
             len(line) == 60 for line in t.screen.whole if line[0].isdigit()
@@ -382,7 +382,7 @@ def test_screen(loaded, pair):
         # another size
         t.screen.resize(40, 150)
         t.size(40, 150)
-        t.until(lambda lines: told(lines, name) == (30, 0, 30) and not any("#" in line for line in lines))
+        t.until(lambda lines: lines_of(lines, name) == (30, 0, 30) and not any("#" in line for line in lines))
         assert t.screen.whole[0].endswith(" PACING") and t.screen.whole[32:] == [""] * 8
         t.screen.resize(1, 5)
         t.size(1, 5)
@@ -390,7 +390,7 @@ def test_screen(loaded, pair):
         t.screen.resize(12, 60)
         t.size(12, 60)
         # what is typed now shows at the top: at the end of the last line it would scroll
-        t.until(lambda lines: told(lines, name) == (30, 20, 10))
+        t.until(lambda lines: lines_of(lines, name) == (30, 20, 10))
         while t.read():
             pass
         assert t.screen.at == (0, 0)
@@ -398,7 +398,7 @@ def test_screen(loaded, pair):
         for i in range(25):
             source.stdin.write(f"{i}\n")
         source.stdin.flush()
-        t.until(lambda lines: told(lines, name) == (5, 0, 5) and lines[7:] == [""] * 5)
+        t.until(lambda lines: lines_of(lines, name) == (5, 0, 5) and lines[7:] == [""] * 5)
         # aside, and back
         os.write(t.master, b"\x1a")
         t.until(lambda lines: not t.screen.alternate and not t.screen.hidden)
@@ -406,7 +406,7 @@ def test_screen(loaded, pair):
         while Path(f"/proc/{t.process.pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "T":
             assert time.monotonic() < deadline
         t.process.send_signal(signal.SIGCONT)
-        t.until(lambda lines: t.screen.alternate and told(lines, name)[0] == 5)
+        t.until(lambda lines: t.screen.alternate and lines_of(lines, name)[0] == 5)
         t.screen.main = t.screen.main[:1] + [""] * 11
         os.write(t.master, b"\x03")
         t.ended()
@@ -419,10 +419,10 @@ def test_screen_of_two_controllers(alias, pair):
         asymcc("load", "fast", "--as", name)
     ends = [f"10.9.0.2/7112/{many}/100"] * 30 + [f"10.9.0.2/7112/{few}/100"] * 3
     with flows(pair.server, pair.client, *ends, sink_cc="reno"), terminal(24, 80) as t:
-        t.until(lambda lines: told(lines, few)[0] == 3)
+        t.until(lambda lines: lines_of(lines, few)[0] == 3)
         lines = t.screen.whole
         cut = next(i for i, line in enumerate(lines) if line.startswith(f"{few}: "))
-        total, hidden, shown = told(lines[:cut], many)
+        total, hidden, shown = lines_of(lines[:cut], many)
         assert total == 30 and hidden > 0 and hidden + shown == 30 and shown >= 3
         assert "not shown" not in lines[cut] and all(line.startswith("10.9.0.1:") for line in lines[cut + 1 : cut + 4])
 

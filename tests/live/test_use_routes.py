@@ -200,22 +200,22 @@ def test_a_second_route_that_connections_take_is_told(second, loaded, pair):
     ip(pair, "route add default via 10.9.0.2 metric", "20" if "metric" in second else "0")
     inside(pair, "use", name, "--route", "default")
 
-    def told() -> list[dict]:
+    def note_of() -> list[dict]:
         doctor = json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
         return [r for r in doctor if r["check"] == name and r["state"] == "bad"]
 
-    assert told() == []
+    assert note_of() == []
     ip(pair, "route append default via 10.9.0.2 metric 30")
-    assert told() == []
+    assert note_of() == []
     ip(pair, "route", second)
     assert name not in taken(pair, "198.51.100.1")
-    (line,) = told()
+    (line,) = note_of()
     assert line["text"].startswith("route default") and line["text"].endswith(f"in netns {pair.client}, without it")
     if line["mend"].startswith("give one of them a metric of its own, then "):
         ip(pair, "route add default via 10.9.0.2 metric 5")
         ip(pair, "route del default via 10.9.0.2 metric 0")
     inside(pair, "use", name, "--route", "default")
-    assert told() == [] and name in taken(pair, "198.51.100.1")
+    assert note_of() == [] and name in taken(pair, "198.51.100.1")
 
 
 @pytest.mark.parametrize("had", ["", "congctl reno"])

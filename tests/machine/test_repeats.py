@@ -47,10 +47,10 @@ def test_a_run_repeats_beside_a_load_and_by_a_second_image(tmp_path, capsys):
         ({"failed": "no end"}, "CANARY seed 1, beside a load: no end"),
     ],
 )
-def test_a_run_that_differs_is_named(left, output, capsys):
+def test_a_run_that_differs_is_named(remains, output, capsys):
     guest = open_image()
     tasks = plan_runs(scenario.load(CANARY), guest)
     progress = Progress(None, [], [])
-    progress.done = {"0": {"trace.bin": "a", repeats.EXECUTED: "7"}, "1": left}
+    progress.done = {"0": {"trace.bin": "a", repeats.EXECUTED: "7"}, "1": remains}
     assert repeats.repeat(2, tasks, (guest, guest), progress) == 1
     assert f"run 2: {output}" in capsys.readouterr().out

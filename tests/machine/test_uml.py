@@ -31,7 +31,7 @@ REFUSE = REPO / "tests" / "machine" / "refuse.c"
 LABEL = "6.12-uml"
 RECOVERY, LOSS = 3, 4  # ca_state
 CANARY = REPO / "experiments" / "bench" / "cases.toml:canary"
-made = pytest.mark.skipif(
+needs_image = pytest.mark.skipif(
     not (image.IMAGES / LABEL / "manifest.json").exists(), reason="no image of the engine uml: make image ENGINE=uml"
 )
 
@@ -470,7 +470,7 @@ def test_a_guest_has_memory_for_its_flows_beside_what_tcp_may_take(scenario_file
     assert has(500) * (1 - on_uml.TCP_SHARE) > 500 * on_uml.FLOW_KB / 1024
 
 
-@made
+@needs_image
 @pytest.mark.lab
 def test_a_run_that_its_memory_does_not_hold_ends_at_once(scenario_file, monkeypatch):
     """Its clock would stand still: a process that is ended for want of memory never gets the CPU to end on."""
@@ -492,7 +492,7 @@ def test_a_guest_that_is_killed_is_told(begun, fake_image):
 
 
 # x86-64 only: ASLR could not be switched off, and a kernel's processes could not be traced.
-@made
+@needs_image
 @pytest.mark.parametrize("number", [135, 101], ids=["personality", "ptrace"])
 def test_a_container_that_refuses_what_a_kernel_needs(tmp_path, number):
     subprocess.run(["cc", "-o", tmp_path / "refuse", REFUSE], check=True)
@@ -528,13 +528,13 @@ def test_the_series_for_upstream_adds_what_our_edits_add():
 # --- runs ----------------------------------------------------------------------------------
 
 
-@made
+@needs_image
 @pytest.mark.lab
 def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(scenario_file):
     repeated(scenario_file, LABEL, 3)
 
 
-@made
+@needs_image
 @pytest.mark.lab
 def test_a_trace_of_some_acks_is_a_part_of_that_of_all(scenario_file):
     """The first of each interval stays; what the others acknowledged is added to the next. Nothing else changes."""
@@ -553,7 +553,7 @@ def test_a_trace_of_some_acks_is_a_part_of_that_of_all(scenario_file):
         assert (np.cumsum(of_all["acked"])[first] == np.cumsum(kept["acked"])).all()
 
 
-@made
+@needs_image
 @pytest.mark.lab
 def test_both_engines_agree_where_nothing_is_left_to_chance(scenario_file):
     """FAST alone keeps its alpha packets in the queue: goodput, RTT and window are those of its law, on either."""
@@ -579,7 +579,7 @@ def _first_recovery(scenario_file, profile: str):
     return partial, acks["ca_state"][-1] == LOSS
 
 
-@made
+@needs_image
 @pytest.mark.lab
 def test_the_impatient_variant_restarts_its_timer_with_the_first_partial_ack_alone(scenario_file):
     """RFC 6582. A timer that a later partial ACK restarts waits for 200 ms more at least, and they come each RTT."""
@@ -590,7 +590,7 @@ def test_the_impatient_variant_restarts_its_timer_with_the_first_partial_ack_alo
     assert impatient[0] == pytest.approx(partial[0])
 
 
-@made
+@needs_image
 @pytest.mark.lab
 def test_renos_own_recovery_ends_with_the_first_new_ack(scenario_file):
     """RFC 2581, section 3.2, step 6. A timer repairs what else the window lost."""
@@ -610,7 +610,7 @@ def test_a_profile_that_packaged_kernels_have_not_is_refused(scenario_file, prof
             plan(scenario.load(file))
 
 
-@made
+@needs_image
 @pytest.mark.lab
 def test_an_image_that_was_changed_is_refused(tmp_path):
     guest = image.open_image(LABEL)
@@ -628,7 +628,7 @@ TELLING = "clock_gettime gettimeofday time clock_nanosleep nanosleep getrandom t
 TELLING += " timer_settime setitimer alarm timerfd_create poll ppoll select pselect6 openat open socket connect"
 
 
-@made
+@needs_image
 @pytest.mark.lab
 def test_the_host_calls_of_a_run_tell_neither_time_nor_chance(tmp_path, monkeypatch):
     """Those of the kernel, from the first packet to the results. A read without a call (vDSO) does not show here."""

@@ -204,11 +204,11 @@ def test_each_program_that_is_looked_for_is_of_a_package():
         (("image", "--engine", "uml"), "gcc, make, flex", ("bubblewrap", "dwarves", "gcc", "iproute2")),
     ],
 )
-def test_one_line_installs_what_is_missing(installed, tmp_path, words, said, packages):
+def test_one_line_installs_what_is_missing(installed, tmp_path, words, line, packages):
     (tmp_path / "bin").mkdir()
     code = "import os, sys, asymlab; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()"
     p = installed("-c", code, tmp_path / "bin", *words)
-    one_line(p, said, "not installed; run: sudo apt-get install -y --no-install-recommends ", *packages)
+    one_line(p, line, "not installed; run: sudo apt-get install -y --no-install-recommends ", *packages)
     assert "make deps" not in p.stderr and not (tmp_path / "home/image").exists()
 
 
