@@ -45,15 +45,22 @@ def counted(r, name, host="src0"):
     return r.record["agent"]["marks"]["end"]["tcp"][host][name]
 
 
+def rate_of(monkeypatch, train: Train, arrivals: dict[int, float]) -> tuple[float, float]:
+    """The rate that the self-check computes of packets that come at these times, ns, by their number."""
+    packets = iter(
+        (number.to_bytes(4, "little").ljust(train.bytes - ip_udp("")), round(t), None)
+        for number, t in sorted(arrivals.items(), key=lambda item: item[1])
+    )
+    monkeypatch.setattr(check, "stamped_receive", lambda _: next(packets, None))
+    return check.link_rate(mock.Mock(), None, "", train)
+
+
 @pytest.mark.parametrize("early", range(30))
 def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
     """At 10 Mbit/s 1000 bytes take 0.8 ms; that one is not delayed by 20 ms as the others are."""
     train = Train(packets=30, bytes=1000, skip=4, rate_bps=10**7)
-    departures = {i: 800_000 * i for i in range(30)}
-    came = sorted((t + (0 if i == early else 20_000_000), i) for i, t in departures.items())
-    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - ip_udp("")), t, None) for t, i in came])
-    monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
-    low, high = check.link_rate(mock.Mock(), None, "", train)
+    arrivals = {i: 800_000 * i + (0 if i == early else 20_000_000) for i in range(30)}
+    low, high = rate_of(monkeypatch, train, arrivals)
     assert 0.9 * 10e6 <= low <= high == pytest.approx(10e6)
 
 
@@ -62,10 +69,8 @@ def test_the_rate_of_a_train_in_which_one_overtakes(monkeypatch, early):
 def test_the_rate_of_a_train_in_which_some_are_early_and_overtake_none(monkeypatch, early, rate):
     """Without 0.6 ms of delay, where 1000 bytes take 0.8 ms; a rate that is wrong by 2 % is told."""
     train = Train(packets=30, bytes=1000, skip=4, rate_bps=10**7, early=True)
-    took = [(i, 8e12 * i / rate + (0 if i in early else 600_000)) for i in range(30)]
-    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - ip_udp("")), t, None) for i, t in took])
-    monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
-    assert check.link_rate(mock.Mock(), None, "", train) == pytest.approx((rate, rate))
+    arrivals = {i: 8e12 * i / rate + (0 if i in early else 600_000) for i in range(30)}
+    assert rate_of(monkeypatch, train, arrivals) == pytest.approx((rate, rate))
 
 
 @pytest.mark.parametrize(
@@ -75,10 +80,8 @@ def test_the_rate_of_a_train_in_which_a_copy_is_late(monkeypatch, late, rate, go
     """A hop doubles packets, a later one takes 0.6 ms for each, and the first of two is lost. Number 9 is lost with its
     copy; where that befalls none at an end, 2 % too few are found."""
     train = Train(packets=30, bytes=1000, skip=4, rate_bps=10**7)
-    took = [(i, 800_000 * i / rate + (600_000 if i in late else 0)) for i in range(30) if i != 9]
-    arrivals = iter([(i.to_bytes(4, "little").ljust(1000 - ip_udp("")), t, None) for i, t in took])
-    monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
-    low, high = check.link_rate(mock.Mock(), None, "", train)
+    arrivals = {i: 800_000 * i / rate + (600_000 if i in late else 0) for i in range(30) if i != 9}
+    low, high = rate_of(monkeypatch, train, arrivals)
     off = check.RATE_OFF * train.rate_bps
     assert (low <= train.rate_bps + off and high >= train.rate_bps - off) == good
 
@@ -101,22 +104,20 @@ def test_the_rates_of_large_packets(scenario_file, mtu):
     assert rates(r) == pytest.approx([1, 1], rel=0.004)
 
 
-@pytest.mark.parametrize("rate", ["1mbit", "10mbit"])
-def test_the_rate_of_cake(scenario_file, rate):
+def test_the_rate_of_cake(scenario_file):
     """It drops some of the train, which then take no time of the link."""
-    r = run(scenario_file(PLAIN, mtu=1500, forward={"rate": rate, "cake": {}}))
-    assert rates(r) == pytest.approx([1, 1], rel=0.02)
+    cakes = [{"rate": rate, "cake": {}} for rate in ("1mbit", "10mbit")]
+    r = run(scenario_file(PLAIN, side_by_side(*cakes), mtu=1500))
+    rows = [row for row in r.record["agent"]["self_check"] if " rate src" in row["what"]]
+    assert len(rows) == 4
+    for row in rows:
+        assert row["measured"] == pytest.approx(row["expected"], rel=0.02), row
 
 
 def train_of(monkeypatch, train, lost, rate_bps):
     """The rate that is measured of packets that take their time at this one, and of which some are lost."""
     kept = [i for i in range(train.packets) if i not in lost]
-    arrivals = iter(
-        (i.to_bytes(4, "little").ljust(train.bytes - ip_udp("")), round(8e9 * train.bytes * n / rate_bps), None)
-        for n, i in enumerate(kept)
-    )
-    monkeypatch.setattr(check, "stamped_receive", lambda _: next(arrivals, None))
-    return check.link_rate(mock.Mock(), None, "", train)
+    return rate_of(monkeypatch, train, {i: 8e9 * train.bytes * n / rate_bps for n, i in enumerate(kept)})
 
 
 def test_a_wrong_rate_of_cake_is_found(monkeypatch):

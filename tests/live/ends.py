@@ -8,6 +8,7 @@ chosen that itself, once it listens. endpoint() of harness.py gives the command 
 from __future__ import annotations
 
 import collections
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -91,25 +92,6 @@ def take(s: socket.socket, n: int) -> bytes:
 # --- one connection ------------------------------------------------------------------------
 
 
-def answer(address: str, port: int, n: int) -> None:
-    """Answers n bytes with one, and says how many came, then and after."""
-    s, _ = listener(address, port).accept()
-    count = 0
-    while count < n:
-        count += len(s.recv(PART))
-    s.sendall(b"!")
-    say(count, len(s.recv(1)))
-
-
-def ask(address: str, port: int, n: int, cc: str, stay: int = 0) -> None:
-    s = connected(address, port, cc)
-    s.sendall(b"x" * n)
-    s.recv(1)
-    if stay:
-        say("idle")
-        sys.stdin.read()
-
-
 def tell(address: str, port: int, cc: str = "") -> None:
     """Connects, and says its controller."""
     say(controller(connected(address, port, cc)))
@@ -152,29 +134,15 @@ def steady(address: str, port: int, cc: str = "") -> None:
         say(controller(s))
 
 
-def begin(address: str, port: int, n: int) -> None:
-    s = connected(address, port)
-    s.sendall(bytes(n))
-    say(controller(s))
-    sys.stdin.read()
-
-
-def flood(address: str, port: int, cc: str) -> None:
+def flood(address: str, port: int, cc: str, patience: int = 0) -> None:
+    """Sends for ever, or till nothing more is taken for so many seconds: then it closes."""
     s = connected(address, port, cc)
     say("open")
-    while True:
-        s.send(bytes(PART))
-
-
-def overfill(address: str, port: int, cc: str) -> None:
-    """Sends till nothing more is taken for a second, and closes."""
-    s = connected(address, port, cc)
-    s.settimeout(1)
-    try:
+    s.settimeout(patience or None)
+    with contextlib.suppress(TimeoutError):
         while True:
             s.send(bytes(PART))
-    except TimeoutError:
-        s.close()
+    s.close()
     say("closed")
     sys.stdin.read()
 

@@ -70,33 +70,18 @@ def joined_ends():
         ip(*(f"netns del {ns}" for ns in (p.client, p.server) if Path("/run/netns", ns).exists()))
 
 
-@contextlib.contextmanager
-def server(p: Pair, address: str, port: int, size: int, under: tuple = ()):
-    with saying("ready", *under, *endpoint("answer", p.server, address=address, port=port, n=size)) as s:
-        yield s
-
-
 def transfer(p: Pair, address: str, port: int, size: int, cc: str) -> None:
-    with server(p, address, port, size) as s:
-        p.sh(p.client, *endpoint("ask", address=address, port=port, n=size, cc=cc))
-        assert s.communicate(timeout=30)[0].split() == [str(size), "0"]
+    with listening(p, address, port, "digest", n=size) as server:
+        p.sh(p.client, *endpoint("send", address=address, port=port, n=size, cc=cc))
+        assert server.wait(timeout=30) == 0, server.stderr.read()
 
 
 @contextlib.contextmanager
 def held_open(p: Pair, cc: str, address: str = "10.9.0.2"):
     """A connection of the client that stays open."""
-    ask = endpoint("ask", p.client, address=address, port=7100, n=1000, cc=cc, stay=1)
-    with server(p, address, 7100, 1000), saying("idle", *ask):
+    sender = endpoint("send", p.client, address=address, port=7100, n=1000, cc=cc, stay=1)
+    with listening(p, address, 7100, "digest", n=1000), saying("right", *sender):
         yield
-
-
-# One of the kernel's own. A namespace may have it as its default, whatever this machine restricts.
-ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
-PLAIN = ALLOWED.read_text().split()[0]
-
-
-def set_default(pair, name: str) -> None:
-    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
 
 
 def default(pair) -> str:

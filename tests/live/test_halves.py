@@ -231,25 +231,25 @@ def test_unload_says_what_it_could_not_detach(halves, cgroup, trip):
 
 
 @pytest.mark.parametrize(
-    "function, call, left",
+    "function, call, remains",
     [("bpf_prog_attach", 1, set()), ("bpf_prog_attach", 2, {"t_opts"}), ("bpf_map__attach_struct_ops", 1, PROGRAMS)],
 )
-def test_load_that_is_killed(function, call, programs_of, halves, alias, cgroup, trip):
+def test_load_that_is_killed(function, call, remains, halves, alias, cgroup, trip):
     """At each step; by an alias, beside another live instance and another's left-overs."""
     first, beside, apart = cgroup.child(), cgroup.child(), cgroup.child()
     a, b, c = alias(), alias(), alias()
     asymcc("load", halves, "--as", b, "--cgroup", beside.path)
     for name, where in ((a, first), (c, apart)):
         done = run(ASYMCC, "load", halves, "--as", name, "--cgroup", where.path, env=trip(function, call), check=False)
-        assert done.returncode == -signal.SIGKILL and not kernel_has(name) and set(where.names()) == programs_of
-    if not programs_of:
+        assert done.returncode == -signal.SIGKILL and not kernel_has(name) and set(where.names()) == remains
+    if not remains:
         assert asymcc("unload", a) == f"{a} is not registered\n"
         return
     assert f"asymcc unload {a}" in refused("load", halves, "--as", alias(), "--cgroup", first.path)
     assert asymcc("unload", halves) == f"{halves} is not registered\n", "these have their names written in them"
     line = f"{a} is not registered; its programs were left over and are detached from {first.path}\n"
     assert asymcc("unload", a) == line and first.names() == []
-    assert set(beside.names()) == PROGRAMS and shown(b)[0] == [str(beside.path)] and set(apart.names()) == programs_of
+    assert set(beside.names()) == PROGRAMS and shown(b)[0] == [str(beside.path)] and set(apart.names()) == remains
     asymcc("load", halves, "--as", a, "--cgroup", first.path)
 
 

@@ -212,9 +212,10 @@ def test_states(loaded, pair):
         assert flow["state"] == "CLOSE_WAIT" and flow["local"] == "10.9.0.2:7107" and flow["bytes_received"] == 1001, (
             "with the FIN"
         )
-        talker = endpoint("overfill", pair.client, address="10.9.0.2", port=7108, cc=name)
+        talker = endpoint("flood", pair.client, address="10.9.0.2", port=7108, cc=name, patience=1)
         with listening(pair, port=7108, role="idle"):
-            with saying("closed", *talker):
+            with saying("open", *talker) as flood:
+                expect(flood, "closed")
                 assert {f["state"] for f in top(name) if f["peer"] == "10.9.0.2:7108"} == {"FIN_WAIT1"}
 
 

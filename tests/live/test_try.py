@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from tests.live.harness import ASYMCC, STATE, asymcc, endpoint, kernel_has, program, pytestmark, run, saying  # noqa: F401
+from tests.live.harness import ASYMCC, STATE, asymcc, endpoint, expect, kernel_has, program, pytestmark, run, saying  # noqa: F401
 from tests.live.pairs import (
     PLAIN,
     controller_of,
@@ -103,8 +103,9 @@ def test_what_connections_did_is_told(loaded, pair):
     with steady(pair) as send, trial(pair, *argv) as p:
         wait_for(lambda: any(f"congctl {name}" in r for r in routes(pair)))
         assert send(1000000) != name
-        argv = endpoint("begin", pair.client, address="10.9.0.2", port=7402, n=500_000)
-        with listening(pair, port=7402, role="drain"), saying(name, *argv):
+        argv = endpoint("steady", pair.client, address="10.9.0.2", port=7402)
+        with listening(pair, port=7402, role="drain"), saying("open", *argv) as sender:
+            expect(sender, name, "500000")
             out, _ = p.communicate(timeout=30)
             shares = {"existed": resent_share(pair, 7401), "began": resent_share(pair, 7402)}
     (during,) = json.loads(out)["phases"]
