@@ -84,6 +84,15 @@ def held_open(p: Pair, cc: str, address: str = "10.9.0.2"):
         yield
 
 
+# One of the kernel's own. A namespace may have it as its default, whatever this machine restricts.
+ALLOWED = Path("/proc/sys/net/ipv4/tcp_allowed_congestion_control")
+PLAIN = ALLOWED.read_text().split()[0]
+
+
+def set_default(pair, name: str) -> None:
+    pair.sh(pair.client, "sysctl", "-qw", f"net.ipv4.tcp_congestion_control={name}")
+
+
 def default(pair) -> str:
     return pair.sh(pair.client, "sysctl", "-n", "net.ipv4.tcp_congestion_control").stdout.strip()
 

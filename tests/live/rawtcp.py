@@ -11,10 +11,10 @@ import socket
 import struct
 from dataclasses import dataclass, field
 
-FIN, SYN, RST, PSH, ACK, ECE, CWR = 1, 2, 4, 8, 16, 64, 128
-CE = 3
-CLONE_NEWNET = 0x40000000
-SOL_PACKET, PACKET_QDISC_BYPASS, SO_RCVBUFFORCE = 263, 20, 33
+from tests.live.peers import raw
+from tests.live.peers.raw import ACK, FIN, RST, SO_RCVBUFFORCE, SOL_PACKET, SYN
+
+CLONE_NEWNET, PACKET_QDISC_BYPASS = 0x40000000, 20
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -34,14 +34,6 @@ def inside(ns: str):
 
 def family(address: str) -> int:
     return socket.AF_INET6 if ":" in address else socket.AF_INET
-
-
-def checksum(data: bytes) -> int:
-    data += bytes(len(data) % 2)
-    total = sum(struct.unpack(f">{len(data) // 2}H", data))
-    while total >> 16:
-        total = (total & 0xFFFF) + (total >> 16)
-    return total ^ 0xFFFF
 
 
 @dataclass
@@ -75,49 +67,22 @@ class Segment:
     def packet(self) -> bytes:
         options = self.options + bytes(-len(self.options) % 4)
         tcp = (
-            struct.pack(
-                ">HHIIBBHHH",
-                self.sport,
-                self.dport,
-                self.seq % 2**32,
-                self.ack % 2**32,
-                (20 + len(options)) // 4 << 4,
-                self.flags,
-                self.window,
-                0,
-                0,
-            )
-            + options
-            + self.payload
+            raw.tcp_header(self.sport, self.dport, self.seq, self.ack, self.flags, self.window, options) + self.payload
         )
         v = family(self.src)
-        ends = socket.inet_pton(v, self.src) + socket.inet_pton(v, self.dst)
-        tcp = tcp[:16] + struct.pack(">H", checksum(ends + struct.pack(">II", 6, len(tcp)) + tcp)) + tcp[18:]
-        if v == socket.AF_INET6:
-            return struct.pack(">IHBB", 6 << 28 | self.ecn << 20, len(tcp), 6, 64) + ends + tcp
-        ip = struct.pack(">BBHHHBBH", 0x45, self.ecn, 20 + len(tcp), 0, 0x4000, 64, 6, 0) + ends
-        return ip[:10] + struct.pack(">H", checksum(ip)) + ip[12:] + tcp
+        ends = socket.inet_pton(v, self.src), socket.inet_pton(v, self.dst)
+        whole = b"".join(ends) + struct.pack(">II", 6, len(tcp)) + tcp
+        tcp = tcp[:16] + raw.sum16(whole + bytes(len(whole) % 2)).to_bytes(2, "big") + tcp[18:]
+        return raw.ip_header(v, *ends, len(tcp), self.ecn) + tcp
 
 
 def parse(packet: bytes) -> Segment | None:
-    v6 = packet[0] >> 4 == 6
-    if packet[6 if v6 else 9] != 6:
+    place = raw.segment_in(packet)
+    if not place:
         return None
-    at, size = (
-        (40, 40 + struct.unpack(">H", packet[4:6])[0])
-        if v6
-        else ((packet[0] & 15) * 4, struct.unpack(">H", packet[2:4])[0])
-    )
-    ends = [
-        socket.inet_ntop(
-            *(
-                (socket.AF_INET6, packet[8 + 16 * i : 24 + 16 * i])
-                if v6
-                else (socket.AF_INET, packet[12 + 4 * i : 16 + 4 * i])
-            )
-        )
-        for i in (0, 1)
-    ]
+    at, size, _ = place
+    v, begin, n = (socket.AF_INET6, 8, 16) if packet[0] >> 4 == 6 else (socket.AF_INET, 12, 4)
+    ends = [socket.inet_ntop(v, packet[start : start + n]) for start in (begin, begin + n)]
     sport, dport, seq, ack, offset, flags, window = struct.unpack(">HHIIBBH", packet[at : at + 16])
     data = at + (offset >> 4) * 4
     return Segment(*ends, sport, dport, seq, ack, flags, packet[at + 20 : data], packet[data:size], window=window)

@@ -10,7 +10,8 @@ from tests.live.exchanges import counted, exchange
 from tests.live.harness import asymcc, needs_cgroup2
 from tests.live.harness import pytestmark as live
 from tests.live.pairs import listening
-from tests.live.rawtcp import CWR, ECE, SYN, Peer, watching
+from tests.live.peers.raw import CWR, ECE, SYN
+from tests.live.rawtcp import Peer, watching
 from tests.live.test_strangers_live import BEFORE, HELLO, PORT, neighbour
 
 pytestmark = [*live, needs_cgroup2]

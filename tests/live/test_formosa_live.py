@@ -9,7 +9,8 @@ from tests.live.exchanges import BYTES, connections, counted, exchange, sockets_
 from tests.live.harness import ROOT, asymcc, endpoint, expect, kernel_has, needs_cgroup2, run, saying
 from tests.live.harness import pytestmark as live
 from tests.live.pairs import default, listening
-from tests.live.rawtcp import SYN, watching
+from tests.live.peers.raw import SYN
+from tests.live.rawtcp import watching
 
 pytestmark = [*live, needs_cgroup2]
 

@@ -18,7 +18,8 @@ from tests.live.ends import stream
 from tests.live.exchanges import connections, counted, sockets_in_storage
 from tests.live.harness import asymcc, endpoint, needs_cgroup2, program
 from tests.live.harness import pytestmark as live
-from tests.live.rawtcp import ACK, CE, CWR, ECE, PSH, SYN, Peer, Port, Segment, watching
+from tests.live.peers.raw import ACK, CE, CWR, ECE, PSH, SYN
+from tests.live.rawtcp import Peer, Port, Segment, watching
 
 pytestmark = [*live, needs_cgroup2]
 

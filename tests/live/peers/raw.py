@@ -65,6 +65,29 @@ def sum16(data: bytes) -> int:
     return 0xFFFF - ((total & 0xFFFF) + (total >> 16))
 
 
+def ip_header(family: int, source: bytes, target: bytes, length: int, ecn: int = 0) -> bytes:
+    """The header before a TCP segment of this length."""
+    if family == socket.AF_INET6:
+        return struct.pack("!IHBB", 6 << 28 | ecn << 20, length, 6, 64) + source + target
+    plain = struct.pack("!BBHHHBBH", 0x45, ecn, 20 + length, 0, 0x4000, 64, 6, 0) + source + target
+    return plain[:10] + sum16(plain).to_bytes(2, "big") + plain[12:]
+
+
+def tcp_header(source: int, target: int, seq: int, ack: int, flags: int, window: int, options: bytes) -> bytes:
+    """Without its checksum. `options` fill whole words."""
+    size = (20 + len(options)) << 2 | flags >> 8
+    return struct.pack("!HHIIBBHHH", source, target, seq & M32, ack & M32, size, flags & 0xFF, window, 0, 0) + options
+
+
+def segment_in(data: bytes, ip: int = 0) -> tuple[int, int, int] | None:
+    """The start and the end of the TCP segment in the IP packet that begins there, and its ECN field."""
+    if data[ip] >> 4 == 4:
+        start, end = ip + 4 * (data[ip] & 15), ip + int.from_bytes(data[ip + 2 : ip + 4], "big")
+        return (start, end, data[ip + 1] & CE) if data[ip + 9] == 6 else None
+    end = ip + 40 + int.from_bytes(data[ip + 4 : ip + 6], "big")
+    return (ip + 40, end, data[ip + 1] >> 4 & CE) if data[ip + 6] == 6 else None
+
+
 class Device:
     """A device of this process's namespace. `fd` takes and gives packets, each with a header of VNET before it."""
 
@@ -103,20 +126,9 @@ class Device:
                 self.received += count
                 return count
             count += 1
-            ip = VNET.size + self.link
-            if data[ip] >> 4 == 4:
-                if data[ip + 9] != 6:
-                    continue
-                tcp, end = ip + 4 * (data[ip] & 15), ip + int.from_bytes(data[ip + 2 : ip + 4], "big")
-                ecn = data[ip + 1] & CE
-            else:
-                if data[ip + 6] != 6:
-                    continue
-                tcp, end = ip + 40, ip + 40 + int.from_bytes(data[ip + 4 : ip + 6], "big")
-                ecn = data[ip + 1] >> 4 & CE
-            one = self.ends.get(int.from_bytes(data[tcp + 2 : tcp + 4], "big"))
-            if one:
-                one.take(data, tcp, end, ecn)
+            place = segment_in(data, VNET.size + self.link)
+            if place and (one := self.ends.get(int.from_bytes(data[place[0] + 2 : place[0] + 4], "big"))):
+                one.take(data, *place)
 
 
 class Tun(Device):
@@ -180,19 +192,8 @@ class End:
         self.tsval = 0  # the kernel's last
         source, target = (socket.inet_pton(family, a[family]) for a in (OURS, KERNEL))
         link = tun.frames[family]
-        if family == socket.AF_INET:
-
-            def head(length: int) -> bytes:
-                plain = struct.pack("!BBHHHBBH", 0x45, 0, 20 + length, 0, 0x4000, 64, 6, 0) + source + target
-                vnet = VNET.pack(1, 0, 0, 0, len(link) + 20, 16)
-                return vnet + link + plain[:10] + sum16(plain).to_bytes(2, "big") + plain[12:]
-        else:
-
-            def head(length: int) -> bytes:
-                vnet = VNET.pack(1, 0, 0, 0, len(link) + 40, 16)
-                return vnet + link + struct.pack("!IHBB", 0x60000000, length, 6, 64) + source + target
-
-        self.head = head
+        before = VNET.pack(1, 0, 0, 0, len(link) + (20 if family == socket.AF_INET else 40), 16) + link
+        self.head = lambda length: before + ip_header(family, source, target, length)
         self.heads: dict[int, bytes] = {}
         tun.ends[port] = self
         self.call()
@@ -228,23 +229,9 @@ class End:
         length = 20 + len(options) + len(payload)
         head = self.heads.get(length) or self.heads.setdefault(length, self.head(length))
         shown = (self.window if window is None else window) >> (0 if flags & SYN else 7)
-        self.tun.write(
-            head
-            + struct.pack(
-                "!HHIIBBHHH",
-                self.port,
-                self.to,
-                (self.seq if seq is None else seq) & M32,
-                (self.next if ack is None else ack) & M32,
-                (20 + len(options)) << 2 | flags >> 8,
-                flags & 0xFF,
-                min(shown, 65535),
-                0,
-                0,
-            )
-            + options
-            + payload
-        )
+        seq, ack = self.seq if seq is None else seq, self.next if ack is None else ack
+        tcp = tcp_header(self.port, self.to, seq, ack, flags, min(shown, 65535), options)
+        self.tun.write(head + tcp + payload)
 
     def as_it_is(self) -> tuple[int, ...]:
         """ACE, and bytes that came as ECT(1), marked, and as ECT(0)."""
