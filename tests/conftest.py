@@ -22,6 +22,25 @@ def scenario_file(tmp_path):
     return functools.partial(write, tmp_path)
 
 
+def pytest_addoption(parser):
+    parser.addoption("--renew", action="store_true", help="write the expected outputs of tests/snapshots anew")
+
+
+@pytest.fixture
+def snapshot(request):
+    """Compares a text with the one that tests/snapshots keeps for this test; `--renew` keeps this one instead."""
+
+    def compare(text: str, name: str = "") -> None:
+        words = request.node.path.stem, request.node.originalname, *([name] if name else [])
+        file = Path(__file__).parent / "snapshots" / f"{'.'.join(words)}.txt"
+        if request.config.getoption("--renew"):
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(text)
+        assert text == file.read_text(), f"{file}: `pytest --renew` writes it anew"
+
+    return compare
+
+
 # The folders whose tests are for one process, which begins with them in this order: live/ looks at all that this
 # machine's kernel has loaded and waits most of its time, machine/ interrupts and kills virtual machines and writes
 # images, report/ draws a report once for all of its files. Elsewhere a file is.
