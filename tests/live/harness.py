@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 ASYMCC = ROOT / "build" / "asymcc"
 BTF = Path("/sys/kernel/btf/vmlinux")
 STATE = Path("/run/asymcc")
-ENDS = Path(__file__).with_name("ends.py")
+ENDS, OTHERS = (Path(__file__).with_name(name) for name in ("ends.py", "others.py"))
 
 
 def why_not() -> str | None:
@@ -59,12 +59,15 @@ def asymcc(*argv, **kw) -> str:
     return run(ASYMCC, *argv, **kw).stdout
 
 
-def refused(*argv, code=1) -> str:
+def refusal(done: subprocess.CompletedProcess, code: int = 1) -> str:
     """The one line on stderr of a command that must fail."""
-    done = run(ASYMCC, *argv, check=False)
     assert done.returncode == code, done.stdout + done.stderr
     assert done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1, done.stderr
     return done.stderr
+
+
+def refused(*argv, code=1) -> str:
+    return refusal(run(ASYMCC, *argv, check=False), code)
 
 
 def refused_env(env, *argv) -> list[str]:
@@ -90,6 +93,11 @@ def endpoint(role: str, ns: str = "", **options) -> list:
     """The command line of a role of ends.py, in a network namespace."""
     there = ("ip", "netns", "exec", ns) if ns else ()
     return [*there, sys.executable, ENDS, role, *(f"{name}={value}" for name, value in options.items())]
+
+
+def other(role: str, *words) -> list:
+    """The command line of a role of others.py. Its text goes along: a user who may not read this tree runs it too."""
+    return [sys.executable, "-c", OTHERS.read_text(), role, *words]
 
 
 serial = itertools.count()

@@ -8,7 +8,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from tests.live.harness import ASYMCC, endpoint, run, saying, unique
+from tests.live.harness import ASYMCC, endpoint, refusal, run, saying, unique
 
 
 @dataclasses.dataclass
@@ -103,11 +103,7 @@ def inside(pair, *argv) -> str:
 
 
 def refused_inside(pair, *argv) -> str:
-    done = run(*enter(pair.client), ASYMCC, *argv, check=False)
-    assert done.returncode == 1 and done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1, (
-        done.stdout + done.stderr
-    )
-    return done.stderr
+    return refusal(run(*enter(pair.client), ASYMCC, *argv, check=False))
 
 
 def routes(pair) -> list[str]:

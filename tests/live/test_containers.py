@@ -3,83 +3,27 @@
 
 from __future__ import annotations
 
-import contextlib
 import errno
 import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from asymlab.guest.host import HostRecord
-from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, program, run, unique
+from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, other, run, saying, unique
 from tests.live.harness import pytestmark as pytestmark
 
 OWNER = (
     *"setpriv --reuid=65534 --regid=65534 --clear-groups unshare --user --map-root-user --net --kill-child".split(),
 )
-# Many routes, so that reading them takes a while, and meanwhile messages to all who listen to netlink here: those that
-# a kernel could have sent, and those that none would. Each would do harm of its own kind: an error, an early end, a
-# controller and a route that nobody has, lengths that lie.
-FORGER = """
-import contextlib, itertools, socket, struct, subprocess
-routes = "".join(f"route add 10.{i // 250}.{i % 250}.0/24 dev lo congctl reno\\n" for i in range(2000))
-subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
-subprocess.run(["ip", "-batch", "-"], input=routes, text=True, check=True)
-
-def attr(kind, data, length=None):
-    return struct.pack("=HH", (4 + len(data)) if length is None else length, kind) + data + bytes(-len(data) % 4)
-
-def message(kind, body, flags, portid):
-    return struct.pack("=IHHII", 16 + len(body), kind, flags, 0, portid) + body
-
-rtmsg = struct.pack("=8BI", 2, 32, 0, 0, 254, 3, 0, 1, 0)
-diag = bytes([2, 1, 0, 0]) + bytes(68)
-naming = attr(8, attr(16, b"ctcp\\0"))
-bodies = [
-    (2, struct.pack("=i", -1) + bytes(16)), (3, bytes(4)), (2, b""),
-    (24, rtmsg + attr(1, b"") + naming), (24, rtmsg + attr(1, b"\\xc0\\x00\\x02\\x01") + naming),
-    (24, b""), (24, rtmsg + attr(12, b"x") + naming),
-    (20, diag + attr(4, b"ctcp\\0")), (20, diag + attr(4, b"no end of this name")), (20, b""),
-]
-sockets = {family: socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, family) for family in (0, 4)}
-print("ready", flush=True)
-for kind, body in itertools.cycle(bodies):
-    for line in open("/proc/net/netlink").read().splitlines()[1:]:
-        family, portid = (int(word) for word in line.split()[1:3])
-        if portid and family in sockets and portid != sockets[family].getsockname()[0]:
-            with contextlib.suppress(OSError):
-                sockets[family].sendto(message(kind, body, 2, portid), (portid, 0))
-"""
-
-# Two routes of which a next hop is down, so that nobody can change them; and the default.
-HOARDER = """
-import subprocess, sys
-for line in ("link add v0 type veth peer name v1", "addr add 10.9.0.1/24 dev v0", "link set v1 up", "link set v0 up",
-             "link add v2 type veth peer name v3", "addr add 10.8.0.1/24 dev v2", "link set v3 up", "link set v2 up",
-             "route add 198.51.100.0/24 congctl NAME nexthop via 10.9.0.2 nexthop via 10.8.0.2",
-             "route add 203.0.113.0/24 congctl NAME nexthop via 10.9.0.2 nexthop via 10.8.0.2",
-             "link set v2 down"):
-    subprocess.run(["ip", *line.split()], check=True)
-open("/proc/sys/net/ipv4/tcp_congestion_control", "w").write("NAME")
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextlib.contextmanager
-def container(script: str):
-    with program(*OWNER, sys.executable, "-c", script) as p:
-        assert p.stdout.readline() == "ready\n", p.stderr.read()
-        yield p
 
 
 def test_forged_netlink_messages_are_not_heard():
-    with container(FORGER):
+    with saying("ready", *OWNER, *other("forge")):
         for _ in range(30):
             done = run(ASYMCC, "list", "--json")
             (forged,) = [row for row in json.loads(done.stdout) if row["name"] == "ctcp"]
@@ -90,7 +34,7 @@ def test_forged_netlink_messages_are_not_heard():
 
 def test_a_container_cannot_keep_root_from_unloading(loaded):  # noqa: F811
     name = loaded("fast")
-    with container(HOARDER.replace("NAME", name)):
+    with saying("ready", *OWNER, *other("hoard", name)):
         owner = listed(name)["used_by"][0]["netns"]
         unused = run(ASYMCC, "unuse", name, check=False)
         assert unused.returncode == 1 and f"{owner}: {name} may still be used there" in unused.stderr
@@ -110,7 +54,7 @@ def test_a_namespace_that_cannot_be_read_hides_no_other(loaded, trip):  # noqa: 
         return done.stdout
 
     name = loaded("fast")
-    with container(HOARDER.replace("NAME", name)):
+    with saying("ready", *OWNER, *other("hoard", name)):
         rows = json.loads(asymcc("list", "--json"))
         for call in (1, 4, 7):  # two kinds of sockets, and two of routes with a question before, a namespace
             assert [row["name"] for row in json.loads(in_part("list", "--json", call=call))] == [

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import sys
 import time
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from tests.live.harness import (  # noqa: F401
     asymcc,
     kernel_has,
     listed,
+    other,
     program,
     pytestmark,
     refused,
@@ -305,32 +305,12 @@ def test_a_kernel_that_does_not_tell_who_keeps_it(loaded, tmp_path):
     assert "cannot see the connections" in output
 
 
-# Registers a controller by a link, as newer loaders do; pins the link, or holds it.
-LINKER = """
-import ctypes, sys
-b = ctypes.CDLL("libbpf.so.1")
-for f in ("bpf_object__open", "bpf_object__find_map_by_name", "bpf_map__attach_struct_ops"):
-    getattr(b, f).restype = ctypes.c_void_p
-P = ctypes.c_void_p
-o = P(b.bpf_object__open(sys.argv[1].encode()))
-m = P(b.bpf_object__find_map_by_name(o, sys.argv[2].encode()))
-assert not b.bpf_map__set_map_flags(m, 1 << 13)  # BPF_F_LINK
-assert not b.bpf_object__load(o) and b.bpf_map__attach_struct_ops(m)
-link = b.bpf_link_create(b.bpf_map__fd(m), 0, 44, None)  # BPF_STRUCT_OPS
-assert link >= 0, link
-if len(sys.argv) > 3:
-    assert not b.bpf_obj_pin(link, sys.argv[3].encode())
-print("linked", flush=True)
-sys.stdin.read()
-"""
-
-
 @pytest.mark.skipif(not os.path.ismount("/sys/fs/bpf"), reason="no bpffs is mounted")
 def test_registered_by_a_link(tmp_path, alias):
     """Whoever holds it is named; of a pin, what takes it out. That command is then true."""
     name, pin = alias(), Path("/sys/fs/bpf", unique("a b"))
     build(tmp_path, name, tiny_ops=name)
-    argv = (sys.executable, "-c", LINKER, tmp_path / f"{name}.bpf.o", name)
+    argv = other("link", tmp_path / f"{name}.bpf.o", name)
     with program(*argv) as p:
         if p.stdout.readline() != "linked\n":
             pytest.skip(f"this kernel has no links of struct_ops (before 6.4): {p.stderr.read()}")

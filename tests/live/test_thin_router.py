@@ -4,12 +4,11 @@
 from __future__ import annotations
 
 import json
-import sys
 
 import pytest
 
 from tests.live import fuzz_router, homes
-from tests.live.harness import ASYMCC, endpoint, run, saying
+from tests.live.harness import ASYMCC, endpoint, other, refusal, run, saying
 from tests.live.harness import pytestmark as live
 
 pytestmark = [*live]
@@ -29,27 +28,12 @@ def router(home):
     assert attached(home) == []
 
 
-# This distribution's bpftool knows no tcx. Prints the programs on a device: "HOOK ID", ingress first; or takes one out.
-TCX = """
-import ctypes, socket, struct, sys
-bpf = lambda call, attr: ctypes.CDLL(None, use_errno=True).syscall(321, call, attr, len(attr))
-index = socket.if_nametoindex(sys.argv[1])
-for hook in (46, 47):
-    ids = ctypes.create_string_buffer(256)
-    attr = ctypes.create_string_buffer(struct.pack("<IIIIQII", index, hook, 0, 0, ctypes.addressof(ids), 64, 0), 64)
-    assert not bpf(16, attr)
-    for (id,) in list(struct.iter_unpack("<I", ids.raw))[: struct.unpack_from("<I", attr.raw, 24)[0]]:
-        print(hook, id)
-        if len(sys.argv) > 2 and int(sys.argv[2]) == hook:
-            fd = bpf(13, ctypes.create_string_buffer(struct.pack("<I", id), 64))
-            assert not bpf(9, ctypes.create_string_buffer(struct.pack("<III", index, fd, hook), 64))
-"""
 EGRESS = 47
 
 
 def attached(home) -> list[str]:
     """Names of the programs on wan0, others' too."""
-    words = home.sh(home.router, sys.executable, "-c", TCX, "wan0").stdout.split()
+    words = home.sh(home.router, *other("tcx", "wan0")).stdout.split()
     (net,) = json.loads(home.sh(home.router, "bpftool", "-j", "net", "show", "dev", "wan0").stdout)
     names = [json.loads(run("bpftool", "-j", "prog", "show", "id", i).stdout)["name"] for i in words[1::2]]
     return names + [p["name"] for p in net["tc"]]
@@ -62,10 +46,7 @@ def counters(home) -> dict[str, int]:
 
 
 def refused(home, *argv, code=1) -> str:
-    done = home.asymcc(*argv, check=False)
-    assert done.returncode == code, done.stdout + done.stderr
-    assert done.stderr.startswith("asymcc: ") and done.stderr.count("\n") == 1, done.stderr
-    return done.stderr
+    return refusal(home.asymcc(*argv, check=False), code)
 
 
 @pytest.mark.parametrize("address", [homes.SERVER, homes.SERVER6], ids=["IPv4 behind NAT", "IPv6"])
@@ -155,7 +136,7 @@ def test_a_device_with_plain_ip(router):
 def test_half_of_it_is_found(router):
     """It is like one of a command that was killed."""
     router.asymcc("thin", "--dev", "wan0")
-    router.sh(router.router, sys.executable, "-c", TCX, "wan0", EGRESS)
+    router.sh(router.router, *other("tcx", "wan0", EGRESS))
     assert attached(router) == ["thin_ingress"]
     done = router.asymcc("doctor", check=False)
     assert done.returncode == 1 and "dev wan0 has only a part of its programs" in done.stdout
