@@ -186,19 +186,18 @@ def test_requests_and_replies(scenario_file):
     assert max(b - a - t for a, b, t in zip(asked, asked[1:], took, strict=False)) < 1e6
 
 
-@pytest.mark.parametrize("reply, late", [(250_000, False), (750_000, True)])
-def test_chunks_that_are_due_one_after_the_other(scenario_file, reply, late):
+def test_chunks_that_are_due_one_after_the_other(scenario_file):
     """Each half second, as a player asks: of 0.2 s on 10 Mbit/s, where the slow start's losses hold the second up
     and the next ones catch up; and of 0.6 s, so that each is asked for at once."""
-    r = run(scenario_file(LONG, flow={"reply": reply, "every": "500ms"}))
-    asked, took = zip(*r.record["agent"]["replies"]["0"], strict=True)
-    pauses = [b - a - t for a, b, t in zip(asked, asked[1:], took, strict=False)]
-    if late:
-        assert len(asked) > 4 and max(pauses) < 1e6 and min(took) > 0.5e9
-    else:
-        due = [asked[0] + 500_000_000 * n for n in range(len(asked))]
-        assert len(asked) == 16 and max(took[4:]) < 0.5e9 and asked[2] > due[2] + 10**8
-        assert max(abs(a - d) for a, d in zip(asked[4:], due[4:])) < 10_000
+    r = run(scenario_file(side_by_side({}, {}, controller="reno", reply=[250_000, 750_000], every="500ms"), LONG))
+    (asked, took), (asked_late, took_late) = (
+        zip(*r.record["agent"]["replies"][flow], strict=True) for flow in ("0", "1")
+    )
+    due = [asked[0] + 500_000_000 * n for n in range(len(asked))]
+    assert len(asked) == 16 and max(took[4:]) < 0.5e9 and asked[2] > due[2] + 10**8
+    assert max(abs(a - d) for a, d in zip(asked[4:], due[4:])) < 10_000
+    pauses = [b - a - t for a, b, t in zip(asked_late, asked_late[1:], took_late, strict=False)]
+    assert len(asked_late) > 4 and max(pauses) < 1e6 and min(took_late) > 0.5e9
 
 
 @pytest.mark.parametrize("verify", [False, True])
