@@ -100,7 +100,7 @@ def passes(**values) -> bool:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "values",
     [
         {"rate": 10_200_000},
         {"atm": 0},

@@ -40,7 +40,7 @@ def test_a_run_repeats_beside_a_load_and_by_a_second_image(tmp_path, capsys):
 
 
 @pytest.mark.parametrize(
-    "left, output",
+    "remains, output",
     [
         ({"trace.bin": "b", repeats.EXECUTED: "7"}, "CANARY seed 1, beside a load: others: trace.bin"),
         ({"trace.bin": "a", repeats.EXECUTED: "8"}, "CANARY seed 1, beside a load: others: instructions"),

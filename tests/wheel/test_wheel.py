@@ -198,7 +198,7 @@ def test_each_program_that_is_looked_for_is_of_a_package():
 
 
 @pytest.mark.parametrize(
-    "words, said, packages",
+    "words, line, packages",
     [
         (("image",), "qemu-system-x86_64, qemu-img, tc, nft", ("qemu-system-x86", "qemu-utils", "iproute2", "bpftool")),
         (("image", "--engine", "uml"), "gcc, make, flex", ("bubblewrap", "dwarves", "gcc", "iproute2")),
