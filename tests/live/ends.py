@@ -224,12 +224,16 @@ def minute() -> None:
     signal.alarm(60)
 
 
+def accepted(*where) -> socket.socket:
+    minute()
+    return listener(*where).accept()[0]
+
+
 def digest(
     address: str, port: int, n: int, cc: str = "", own: str = "", backlog: int = 256, rcvbuf: int = 0, asleep: float = 0
 ) -> None:
     """Answers n bytes with their digest. `own`: the controller that the connection chooses itself."""
-    minute()
-    s, _ = listener(address, port, cc, backlog, rcvbuf).accept()
+    s = accepted(address, port, cc, backlog, rcvbuf)
     if own:
         s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, own.encode())
     time.sleep(asleep)
@@ -265,8 +269,7 @@ def send_only(address: str, port: int, n: int, cc: str = "") -> None:
 
 def half_server(address: str, port: int, n: int, cc: str = "") -> None:
     """Sends n bytes to a client that has closed its half."""
-    minute()
-    s, _ = listener(address, port, cc).accept()
+    s = accepted(address, port, cc)
     assert take(s, 1 << 30) == b"get"
     s.sendall(stream(n))
     s.close()
@@ -289,8 +292,7 @@ def both_ways(s: socket.socket, n: int) -> None:
 
 
 def both_server(address: str, port: int, n: int, cc: str = "") -> None:
-    minute()
-    s, _ = listener(address, port, cc).accept()
+    s = accepted(address, port, cc)
     both_ways(s, n)
     s.recv(1)
 
@@ -303,8 +305,7 @@ def both(address: str, port: int, n: int, cc: str = "") -> None:
 
 
 def download_server(address: str, port: int, n: int, sender: str, cc: str = "") -> None:
-    minute()
-    s, _ = listener(address, port, cc).accept()
+    s = accepted(address, port, cc)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, sender.encode())
     s.sendall(stream(n))
     s.recv(1)
@@ -317,21 +318,6 @@ def download(address: str, port: int, n: int, cc: str = "") -> None:
 
 
 # --- many connections ----------------------------------------------------------------------
-
-
-def many_server(address: str, port: int, n: int, cc: str = "", connections: int = 200) -> None:
-    """Answers n bytes of each connection with their digest."""
-    minute()
-    server = listener(address, port, cc)
-
-    def serve(s: socket.socket) -> None:
-        s.sendall(hashlib.sha256(take(s, n)).digest())
-        s.recv(1)
-        s.close()
-
-    for _ in range(connections):
-        threading.Thread(target=serve, args=(server.accept()[0],), daemon=True).start()
-    time.sleep(60)
 
 
 def many(address: str, port: int, n: int, cc: str = "", connections: int = 200) -> None:
@@ -352,10 +338,10 @@ def many(address: str, port: int, n: int, cc: str = "", connections: int = 200) 
     say("right")
 
 
-def at_once_server(address: str, port: int, n: int) -> None:
+def many_server(address: str, port: int, n: int, cc: str = "") -> None:
     """Answers n bytes of each connection with their digest, however many are open."""
     many_files()
-    server = listener(address, port, backlog=4096)
+    server = listener(address, port, cc, backlog=4096)
     events, open_ones = select.epoll(), {}
     events.register(server, select.EPOLLIN)
     while True:

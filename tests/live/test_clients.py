@@ -294,10 +294,10 @@ def test_the_browsers_script_finds_what_it_imports():
 
 
 @contextlib.contextmanager
-def in_pair(pair, role: str, at_server: dict, at_client: dict):
-    """Both ends of this role."""
-    with listening(pair, role=f"{role}_server", **at_server) as s:
-        argv = endpoint(role, pair.client, address="10.9.0.2", port=7400, **at_server, **at_client)
+def in_pair(pair, server: str, client: str, at_server: dict, at_client: dict):
+    """Both ends."""
+    with listening(pair, role=server, **at_server) as s:
+        argv = endpoint(client, pair.client, address="10.9.0.2", port=7400, **at_server, **at_client)
         with program(*argv) as c:
             yield s, c
 
@@ -318,7 +318,7 @@ def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_ke
     own = belongings(cc)
     storage = sockets_in_storage(cc, objects, tmp_path) if name == "formosa" else contextlib.nullcontext()
     with storage as entries:
-        with in_pair(pair, "at_once", {"n": 30_000}, {"cc": cc, "connections": FLOWS}) as (_, client):
+        with in_pair(pair, "many_server", "at_once", {"n": 30_000}, {"cc": cc, "connections": FLOWS}) as (_, client):
             expect(client, "open")
             established = pair.sh(pair.client, "ss", "-tinHO", "state", "established").stdout.splitlines()
             assert len(established) == FLOWS and all(f" {cc} " in line for line in established)
@@ -342,8 +342,7 @@ def test_many_connections_whose_acks_are_thinned(pair, joined, quiet_kernel):
     """Opened and closed, twenty at a time."""
     widen(pair)
     asymcc("thin", "--cgroup", joined, "--set", "acks_per_rtt=2", "--set", "waits_only=0")
-    many = {"connections": FLOWS}
-    with exchange(pair, "many_server", "many", "cubic", n=200_000, at_server=many, at_client=many):
+    with exchange(pair, "many_server", "many", "cubic", n=200_000, at_client={"connections": FLOWS}):
         pass
     assert counted("thin")["acks_suppressed"] > 0
     asymcc("thin", "--off", "--cgroup", joined)
@@ -368,7 +367,7 @@ def test_many_loads(name, how, pair, alias, joined, quiet_kernel):
     """The flow of the instance before goes on, a new one is the new instance's, and at the end nothing is left."""
     pair.sh(pair.client, *f"tc qdisc change dev {pair.dev_c} root tbf rate 100mbit burst 3000 limit 60000".split())
     cc, own = alias(), set()
-    with in_pair(pair, "churn", {}, {"cc": cc}) as (server, client):
+    with in_pair(pair, "churn_server", "churn", {}, {"cc": cc}) as (server, client):
         for turn in range(LOADS[how]):
             load(name, cc, joined, "pair", *(("--replace",) if turn and how == "replace" else ()))
             own.add(belongings(cc))
