@@ -27,10 +27,10 @@ def profile_options(p: argparse.ArgumentParser) -> None:
 def do_profile(args) -> None:
     case = profile.one(cases_of(args))
     short = profile.one(cases_of(args, settings={"run.duration": args.short or f"{profile.shorter(case)}us"}))
-    made = profile.profile(case, short, image_of(args), args.jobs)
-    profile.show(made, args.top)
+    costs = profile.profile(case, short, image_of(args), args.jobs)
+    profile.show(costs, args.top)
     if args.csv:
-        profile.write_csv(made, args.csv)
+        profile.write_csv(costs, args.csv)
 
 
 def bench_options(p: argparse.ArgumentParser) -> None:
@@ -56,9 +56,9 @@ def do_bench(args) -> None:
     if files:
         costs = bench.bench(bench.of_files(files, usual), guest, [], args.jobs)
     for file in (usual, l4s):
-        wanted = [name for name in names if home[name] == file]
-        if wanted or not args.controllers and file == usual:
-            costs += bench.bench(file, guest, wanted, args.jobs)
+        some = [name for name in names if home[name] == file]
+        if some or not args.controllers and file == usual:
+            costs += bench.bench(file, guest, some, args.jobs)
     console.print(bench.table(costs))
 
 

@@ -19,9 +19,9 @@ def dossier_options(p: argparse.ArgumentParser) -> None:
 
 def do_dossier(args) -> None:
     guest = image_of(args)
-    made = dossier.plan(args.name, guest, args.seeds, args.to)
-    if done := run_lab(args, made.tasks, guest):
-        dossier.write(made, done)
+    plan = dossier.plan(args.name, guest, args.seeds, args.to)
+    if done := run_lab(args, plan.tasks, guest):
+        dossier.write(plan, done)
 
 
 def board_options(p: argparse.ArgumentParser) -> None:
@@ -34,9 +34,9 @@ def board_options(p: argparse.ArgumentParser) -> None:
 def do_board(args) -> None:
     guest = image_of(args)
     board.read(args.to / "board.jsonl")  # before hours of runs
-    made = board.plan(args.names, guest, args.seeds)
-    if done := run_lab(args, made.tasks, guest):
-        board.write(made, done, guest, args.to)
+    plan = board.plan(args.names, guest, args.seeds)
+    if done := run_lab(args, plan.tasks, guest):
+        board.write(plan, done, guest, args.to)
 
 
 COMMANDS = (

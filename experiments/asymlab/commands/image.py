@@ -39,8 +39,8 @@ def image_options(p: argparse.ArgumentParser) -> None:
 def do_image(args) -> None:
     qemu_alone = {"--modules": args.modules, "--arch": args.arch != NATIVE.name, "--clock": args.clock != CLOCK_FACTOR}
     if args.engine == "uml":
-        if given := [option for option, value in qemu_alone.items() if value]:
-            raise LabError(f"{given[0]}: is for the engine qemu")
+        if options := [option for option, value in qemu_alone.items() if value]:
+            raise LabError(f"{options[0]}: is for the engine qemu")
         build_uml_image(args.kernel, args.tree, args.name, fresh=args.fresh, config=args.config)
         return
     if args.fresh:

@@ -26,20 +26,22 @@ def link_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
     p.add_argument("--alone", action="store_true", help="nobody else uses the link: try nothing beside CUBIC")
     p.add_argument("--duration", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
-    tried = "a controller of bpf/, Linux's own, or a file such as ./mine.bpf.o, with :PRESET and +thin behind it or not"
-    tried += f" [{' '.join(DEFAULT)}]"
-    p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=tried)
+    controllers = (
+        "a controller of bpf/, Linux's own, or a file such as ./mine.bpf.o, with :PRESET and +thin behind it or not"
+    )
+    controllers += f" [{' '.join(DEFAULT)}]"
+    p.add_argument("controllers", nargs="*", metavar="CONTROLLER", help=controllers)
     add_lab_options(p)
 
 
 def do_link(args) -> None:
     if args.like == "list":
         return console.print(real.table(), *real.sources(), sep="\n")
-    mine = link.asked(args)
+    path = link.asked(args)
     guest = image_of(args)
-    tasks = link.plan(mine, args.controllers, guest)
+    tasks = link.plan(path, args.controllers, guest)
     if done := run_lab(args, tasks, guest):
-        link.answer(mine, tasks, done, guest, lambda more: run_lab(args, more, guest))
+        link.answer(path, tasks, done, guest, lambda more: run_lab(args, more, guest))
 
 
 COMMANDS = (

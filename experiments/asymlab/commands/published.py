@@ -44,11 +44,11 @@ def do_repeat(args) -> int | None:
     there = part.read(args.source / args.paper)
     runs = repeat.chosen(there, args.claims)
     guest = current_image(there.about.image_name)
-    made = repeat.plan(there, runs, guest)
-    made.say_differences()
-    kept = 0 if args.fresh else made.kept()
-    if done := run_lab(args, made.tasks, guest):
-        return not made.same(done, kept)
+    plan = repeat.plan(there, runs, guest)
+    plan.say_differences()
+    count = 0 if args.fresh else plan.kept()
+    if done := run_lab(args, plan.tasks, guest):
+        return not plan.same(done, count)
     return None
 
 

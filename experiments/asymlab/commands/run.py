@@ -36,8 +36,8 @@ def do_run(args) -> None:
     cases = cases_of(args, args.repeat)
     if args.on == "host":
         alone = ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary", "pcapng", "xplot")
-        if given := [o for o in alone if getattr(args, o)]:
-            raise LabError(f"--{given[0].replace('_', '-')}: is for runs in the lab, not for --on host")
+        if options := [o for o in alone if getattr(args, o)]:
+            raise LabError(f"--{options[0].replace('_', '-')}: is for runs in the lab, not for --on host")
         print_runs([execute_on_host(t) for t in plan_on_host(cases)], {})
         return
     guest = image_of(args)

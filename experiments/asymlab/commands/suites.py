@@ -31,9 +31,9 @@ def do_suite(args) -> None:
     if not args.shard and not args.dry_run:
         report.check(args.report)  # before hours of runs
     began = time.monotonic()
-    made = suite.plan(args.names, guest, args.seeds, args.first_seed, args.only)
-    if done := run_lab(args, made.all, guest):
-        verdicts = suite.judge(made, done, guest, args.report, args.run_pages)
+    plan = suite.plan(args.names, guest, args.seeds, args.first_seed, args.only)
+    if done := run_lab(args, plan.all, guest):
+        verdicts = suite.judge(plan, done, guest, args.report, args.run_pages)
         show = terminal.print_verdicts if args.rows else terminal.print_papers
         show(verdicts, time.monotonic() - began, args.report)
 

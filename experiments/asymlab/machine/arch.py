@@ -63,8 +63,8 @@ def _amd64_cpu(kernel: str) -> str:
     QEMU 7.2 restores wrong flags when an interrupt comes at that instruction, and the kernel's allocator uses it where
     it can. But kmalloc_nolock() of 6.18 works with it only, and later kernels' BPF storage of sockets needs that.
     """
-    found = re.match(r"(\d+)\.(\d+)", kernel)
-    new = found and (int(found[1]), int(found[2])) >= NEEDS_CX16
+    version = re.match(r"(\d+)\.(\d+)", kernel)
+    new = version and (int(version[1]), int(version[2])) >= NEEDS_CX16
     return f"qemu64,-rdrand,-rdseed,{'+' if new else '-'}cx16"
 
 

@@ -59,7 +59,7 @@ class Debugger:
 
     def say(self, packet: bytes) -> bytes:
         self.socket.sendall(b"$%s#%02x" % (packet, sum(packet) & 255))
-        while not (found := re.search(rb"\$([^#]*)#..", self.heard)):
+        while not (reply := re.search(rb"\$([^#]*)#..", self.heard)):
             try:
                 more = self.socket.recv(4096)
             except TimeoutError:
@@ -67,9 +67,9 @@ class Debugger:
             if not more:
                 raise LabError(f"virtual machine: ended, or not ready for a job after {BOOT_LIMIT_S} s")
             self.heard += more
-        self.heard = self.heard[found.end() :]
+        self.heard = self.heard[reply.end() :]
         self.socket.sendall(b"+")
-        return found[1]
+        return reply[1]
 
     def stop_at(self, address: int) -> None:
         """Let the machine run up to there, and no breakpoint behind."""
@@ -80,8 +80,8 @@ class Debugger:
         self.ask(b"M%x,%x:%s" % (address, len(data), data.hex().encode()), b"OK")
 
     def ask(self, packet: bytes, answer: bytes) -> None:
-        if not (said := self.say(packet)).startswith(answer):
-            raise LabError(f"QEMU's debugger: {said.decode(errors='replace')!r} to {packet.decode()}")
+        if not (reply := self.say(packet)).startswith(answer):
+            raise LabError(f"QEMU's debugger: {reply.decode(errors='replace')!r} to {packet.decode()}")
 
     def close(self) -> None:
         self.socket.close()
@@ -109,9 +109,9 @@ class Told:
 
     @staticmethod
     def read(machine: Machine, stop: str) -> Told:
-        said = machine.console()
-        symbols = {name: int(at, 16) for at, name in re.findall(r"^([0-9a-f]{16}) \S (\w+)\s*$", said, re.M)}
-        clock = re.search(r"^clock \S+ tick_us (\d+) looks (\d+) slept_us (\d+)\s*$", said, re.M)
+        console = machine.console()
+        symbols = {name: int(at, 16) for at, name in re.findall(r"^([0-9a-f]{16}) \S (\w+)\s*$", console, re.M)}
+        clock = re.search(r"^clock \S+ tick_us (\d+) looks (\d+) slept_us (\d+)\s*$", console, re.M)
         if stop not in symbols or not clock:
             raise LabError(f"virtual machine: not ready for a job: {machine.complaint()}")
         return Told(symbols, *map(int, clock.groups()))
@@ -213,10 +213,10 @@ class Booting:
         """QEMU's options for the device tree: its own, and what the architecture has besides."""
         if not self.arch.tree:
             return []
-        made, source, whole = (self.tmp / f"tree.{kind}" for kind in ("dtb", "dts", "whole"))
-        dump = ["-M", f"{self.arch.machine},dumpdtb={made}", "-m", str(qemu.MEMORY_MB), "-smp", "1"]
+        blob, source, whole = (self.tmp / f"tree.{kind}" for kind in ("dtb", "dts", "whole"))
+        dump = ["-M", f"{self.arch.machine},dumpdtb={blob}", "-m", str(qemu.MEMORY_MB), "-smp", "1"]
         sh(self.arch.qemu, *dump, "-cpu", self.arch.cpu(self.kernel), "-display", "none")
         ours = self.arch.tree.format(hz=factor * self.arch.counter_hz)
-        source.write_text(sh("dtc", "-q", "-I", "dtb", "-O", "dts", made) + ours)
+        source.write_text(sh("dtc", "-q", "-I", "dtb", "-O", "dts", blob) + ours)
         sh("dtc", "-q", "-I", "dts", "-O", "dtb", "-o", whole, source)
         return ["-dtb", str(whole)]

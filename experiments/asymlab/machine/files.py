@@ -44,9 +44,9 @@ def scratch(prefix: str):
                     fcntl.flock(theirs, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(old, ignore_errors=True)
             tmp = tempfile.TemporaryDirectory(dir=folder, prefix=prefix)
-            mine = open(Path(tmp.name, ".lock"), "w")
-            fcntl.flock(mine, fcntl.LOCK_EX)
+            lock = open(Path(tmp.name, ".lock"), "w")
+            fcntl.flock(lock, fcntl.LOCK_EX)
     except OSError as e:
         raise LabError(f"{folder}: {e.strerror}{ELSEWHERE}") from None
-    with mine, tmp as name:
+    with lock, tmp as name:
         yield Path(name)

@@ -184,9 +184,9 @@ def open_image(label: str = DEFAULT_KERNEL) -> Image:
             manifest.get("time_at", 0),
         )
     except (OSError, ValueError, KeyError):
-        made = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
+        images = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
         raise LabError(
-            f"image {label}: not made ({'there are: ' + ', '.join(made) if made else 'none yet'}); "
+            f"image {label}: not made ({'there are: ' + ', '.join(images) if images else 'none yet'}); "
             f"`{by_name(label)}` makes it"
         ) from None
 

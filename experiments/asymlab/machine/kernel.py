@@ -148,8 +148,8 @@ def show(options: list[str], package: str) -> str | None:
 
     In a name that it does not know apt takes a dot for any character: linux-source-6.1 is 6.12's where 6.1 is not."""
     try:
-        told = sh("apt-cache", *options, "show", "--no-all-versions", "--", package)
-        return told if re.search(rf"^Package: {re.escape(package)}$", told, re.M) else None
+        stanza = sh("apt-cache", *options, "show", "--no-all-versions", "--", package)
+        return stanza if re.search(rf"^Package: {re.escape(package)}$", stanza, re.M) else None
     except LabError as e:
         if "No packages found" in str(e):
             return None
@@ -157,26 +157,26 @@ def show(options: list[str], package: str) -> str | None:
 
 
 def dependency(text: str) -> str:
-    if not (found := re.search(r"linux-image-[0-9][^ ,)]*", text)):
+    if not (name := re.search(r"linux-image-[0-9][^ ,)]*", text)):
         raise LabError("package source: a kernel's package without a kernel")
-    return found[0]
+    return name[0]
 
 
 def newest(arch: Arch, say) -> tuple[str, str]:
     """The newest of the kernels that the configured mirror's suites have: package and suite."""
-    found = []
+    candidates = []
     for suite, meta, options in suites(arch, "kernels", say):
         if text := show(options, meta):
             package = dependency(text)
-            found.append((tuple(map(int, re.findall(r"\d+", package.split("+")[0]))), package, suite))
-    if not found:
+            candidates.append((tuple(map(int, re.findall(r"\d+", package.split("+")[0]))), package, suite))
+    if not candidates:
         raise LabError("no kernel in the package source")
-    return max(found)[1:]
+    return max(candidates)[1:]
 
 
 def find_kernel_package(wanted: str, arch: Arch, say) -> tuple[list[str], list[str], str]:
     """(apt options, packages, version) of the kernel series or package `wanted`."""
-    seen = []
+    candidates = []
     for suite, meta, options in suites(arch, f"kernel {wanted}", say):
         name = wanted if wanted.startswith("linux-image-") else meta
         if not (text := show(options, name)):
@@ -184,7 +184,7 @@ def find_kernel_package(wanted: str, arch: Arch, say) -> tuple[list[str], list[s
         if not (versions := re.search(r"^Version: (\S+)", text, re.M)):
             continue
         version = versions[1]
-        seen.append(f"{version} ({suite})")
+        candidates.append(f"{version} ({suite})")
         if name == meta:
             if not version.startswith(wanted + ".") and version != wanted:
                 continue
@@ -194,7 +194,7 @@ def find_kernel_package(wanted: str, arch: Arch, say) -> tuple[list[str], list[s
         return options, packages, version
     raise LabError(
         f"kernel {wanted}: not in the package source; there are: "
-        f"{', '.join(seen) or 'none'}; or give --kernel VMLINUZ --modules DIR"
+        f"{', '.join(candidates) or 'none'}; or give --kernel VMLINUZ --modules DIR"
     )
 
 

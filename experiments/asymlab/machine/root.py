@@ -65,14 +65,14 @@ class Here:
     def owners(self) -> dict[str, str]:
         """Of each file. All at once: dpkg reads its whole database for a single one, too."""
         form = "${Package} ${Version}\\n${db-fsys:Files}\\n"
-        found: dict[str, str] = {}
+        packages: dict[str, str] = {}
         package = ""
         for line in sh("dpkg-query", f"--admindir={self.admin}", "-W", "-f", form).splitlines():
             if line.startswith(" "):
-                found.setdefault(line.strip(), package)
+                packages.setdefault(line.strip(), package)
             elif line:
                 package = line
-        return found
+        return packages
 
     def twin(self, file: Path) -> Path:
         """Of a file of this machine's Python."""
@@ -103,16 +103,16 @@ class Unpacked(Here):
         return file
 
     def libraries(self, binary: Path) -> dict[str, Path]:
-        found: dict[str, Path] = {}
-        left = [binary]
-        while left:
-            told = sh("readelf", "-dlW", left.pop())
-            for name in re.findall(r"(?:\(NEEDED\)\s+Shared library: \[|program interpreter: /lib/)(\S+)\]", told):
+        files: dict[str, Path] = {}
+        binaries = [binary]
+        while binaries:
+            sections = sh("readelf", "-dlW", binaries.pop())
+            for name in re.findall(r"(?:\(NEEDED\)\s+Shared library: \[|program interpreter: /lib/)(\S+)\]", sections):
                 place, file = self.library(name)
-                if place not in found:
-                    found[place] = file
-                    left.append(self.resolved(file))
-        return found
+                if place not in files:
+                    files[place] = file
+                    binaries.append(self.resolved(file))
+        return files
 
     def library(self, name: str) -> tuple[str, Path]:
         for folder in ("lib", "usr/lib", f"lib/{self.arch.triplet}", f"usr/lib/{self.arch.triplet}"):
@@ -131,7 +131,7 @@ def root(arch: Arch) -> Here:
 
 def fetch(arch: Arch, say) -> None:
     """Download the packages with all that they depend on, and unpack them into the root of that architecture."""
-    made = Unpacked(arch)
+    place = Unpacked(arch)
     with alone(arch):
         source = apt_source(BUILD / "apt")
         options = apt_options(source, source.codename, arch)
@@ -139,12 +139,12 @@ def fetch(arch: Arch, say) -> None:
         update(options)
         sh("apt-get", *options, "clean")
         sh("apt-get", *options, "-y", "--no-install-recommends", "--download-only", "install", *PACKAGES)
-        shutil.rmtree(made.folder, ignore_errors=True)
-        (made.admin / "info").mkdir(parents=True)
-        (made.admin / "info/format").write_text("1\n")
+        shutil.rmtree(place.folder, ignore_errors=True)
+        (place.admin / "info").mkdir(parents=True)
+        (place.admin / "info/format").write_text("1\n")
         archives = BUILD / "apt" / arch.name / source.codename / "archives"
-        stanzas = [unpack(deb, made) for deb in sorted(archives.glob("*.deb"))]
-        (made.admin / "status").write_text("\n".join(stanzas))
+        stanzas = [unpack(deb, place) for deb in sorted(archives.glob("*.deb"))]
+        (place.admin / "status").write_text("\n".join(stanzas))
 
 
 def unpack(deb: Path, made: Unpacked) -> str:
@@ -160,9 +160,9 @@ def unpack(deb: Path, made: Unpacked) -> str:
             files = [member.name.removeprefix(".") for member in tar]
     Path(f"{notes}.list").write_text("".join(f"{file or '/.'}\n" for file in files))
     for what in ("symbols", "shlibs"):  # for dpkg-shlibdeps
-        told = subprocess.run(["dpkg-deb", "-I", deb, what], capture_output=True)
-        if not told.returncode:
-            Path(f"{notes}.{what}").write_bytes(told.stdout)
+        notice = subprocess.run(["dpkg-deb", "-I", deb, what], capture_output=True)
+        if not notice.returncode:
+            Path(f"{notes}.{what}").write_bytes(notice.stdout)
     return control.replace("\n", "\nStatus: install ok installed\n", 1)
 
 

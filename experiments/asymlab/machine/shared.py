@@ -65,11 +65,11 @@ def results(machine: Ended, most: dict[str, int] = FILES) -> dict[str, bytes]:
 
 def failed(status: bytes) -> LabError | None:
     """What an agent says of a run that it could not make."""
-    said = json.loads(status)
-    if said["ok"] is True:
+    answer = json.loads(status)
+    if answer["ok"] is True:
         return None
-    kind = said.get("kind", "")
-    return LabError(" ".join(str(said.get("error", "")).split())[:WORDS_MAX], kind if kind in {*Fault} else "")
+    kind = answer.get("kind", "")
+    return LabError(" ".join(str(answer.get("error", "")).split())[:WORDS_MAX], kind if kind in {*Fault} else "")
 
 
 def unpack(data: bytes, most: dict[str, int] = FILES) -> dict[str, bytes]:

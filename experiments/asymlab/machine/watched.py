@@ -30,9 +30,9 @@ class Watched:
 
     def check_patience(self, until: float, limit_s: float) -> None:
         """LabError of one that does not end."""
-        said = self.console()
-        if len(said) == CONSOLE_MAX:
-            raise LabError(f"virtual machine: talks without end: {said[-200:].splitlines()[-1]}", Fault.MACHINE)
+        text = self.console()
+        if len(text) == CONSOLE_MAX:
+            raise LabError(f"virtual machine: talks without end: {text[-200:].splitlines()[-1]}", Fault.MACHINE)
         if time.monotonic() > until:
             late = f"no end after {limit_s:.0f} s of wall time ({self.complaint()})"
             raise LabError(f"virtual machine: {late}; a shorter duration or a lower rate helps", Fault.MACHINE)
@@ -40,5 +40,5 @@ class Watched:
     def complaint(self) -> str:
         """What its console says of a machine that ended without results."""
         lines = self.console().strip().splitlines()
-        said = next((line for line in lines if re.search(r"Error|panic|BUG|Out of memory", line)), None)
-        return (said or (lines[-1] if lines else "no word on its console"))[:WORDS_MAX]
+        error = next((line for line in lines if re.search(r"Error|panic|BUG|Out of memory", line)), None)
+        return (error or (lines[-1] if lines else "no word on its console"))[:WORDS_MAX]

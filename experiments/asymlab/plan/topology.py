@@ -101,28 +101,28 @@ INSMOD: Literal["insmod"] = "insmod"  # of a module that is given by its file
 
 def objects_needed(case: Case) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
-    scenario, found = case.scenario, dict[str, str | None]()
+    scenario, objects = case.scenario, dict[str, str | None]()
     built = built_in(BUILT)
     for i, flow in enumerate(scenario.flows):
         name = flow.controller
-        given = scenario.controllers.get(name, {})
-        obj = given.get("object", name)
-        if given.get("loader") == KERNEL:
-            found[name] = None
+        settings = scenario.controllers.get(name, {})
+        obj = settings.get("object", name)
+        if settings.get("loader") == KERNEL:
+            objects[name] = None
             continue
         if file := case.files.get(name):
-            found[name] = f"{name}:{file.chosen}" if file.chosen else name
+            objects[name] = f"{name}:{file.chosen}" if file.chosen else name
             continue
         if obj == name and obj in built and obj in LINUX:
             raise LabError(f"flows.{i}.controller: {obj!r} is both Linux's and {BUILT}/{obj}.bpf.o: rename the object")
         if obj in built:
-            found[name] = str(obj)
+            objects[name] = str(obj)
         elif obj == name and name in LINUX:
-            found[name] = None
+            objects[name] = None
         else:
             there = ", ".join([*built, *LINUX])
             raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {there}, and files (./mine.bpf.o)")
-    return found
+    return objects
 
 
 def _controller(name: str, obj: str | None, given: dict[str, Any], module: bool) -> job.Controller:
@@ -400,9 +400,9 @@ class _Builder:
         for _ in range(flow.count):
             start = (flow.start + self.rng.random() * within) / 1e6
             times = (start, _seconds(flow.stop), _seconds(flow.resume))
-            made = job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times)
-            made = replace(made, reply_bytes=flow.reply, size_bytes=flow.size, every_s=_seconds(flow.every))
-            self.flows.append(made)
+            entry = job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times)
+            entry = replace(entry, reply_bytes=flow.reply, size_bytes=flow.size, every_s=_seconds(flow.every))
+            self.flows.append(entry)
 
     def _probe(self, flow: Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
         crossed, specs = self.hops.span(flow), self.hops.specs
@@ -555,5 +555,9 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
     if traces:
         names.add("player")
     files_of = [BUILT / f"{name}{SUFFIX}" for name in names]
-    found = {file.name: file.read_bytes() for file in files_of} | {name: (BUILD / name).read_bytes() for name in traces}
-    return dict(sorted((found | {f"{name}{file.brought}": data(file, types) for name, file in files.items()}).items()))
+    content = {file.name: file.read_bytes() for file in files_of} | {
+        name: (BUILD / name).read_bytes() for name in traces
+    }
+    return dict(
+        sorted((content | {f"{name}{file.brought}": data(file, types) for name, file in files.items()}).items())
+    )

@@ -52,12 +52,12 @@ class Worker:
 
 def difference(theirs: dict, ours: dict) -> str:
     """Why results of a worker would not be those of this machine."""
-    for part, mine in ours.items():
-        if isinstance(mine, dict) and isinstance(theirs.get(part), dict):
-            if theirs[part] != mine:
-                return f"{part}: {difference(theirs[part], mine)}"
-        elif theirs.get(part) != mine:
-            short = [str(v)[:60] for v in (theirs.get(part), mine)]
+    for part, own in ours.items():
+        if isinstance(own, dict) and isinstance(theirs.get(part), dict):
+            if theirs[part] != own:
+                return f"{part}: {difference(theirs[part], own)}"
+        elif theirs.get(part) != own:
+            short = [str(v)[:60] for v in (theirs.get(part), own)]
             return f"its {part} is {short[0]}, here {short[1]}" if short[0] != short[1] else f"it has another {part}"
     return "it has more parts"
 
@@ -123,13 +123,13 @@ class Sweep:
                     raise LabError(f"its canary run gives {result[:12]}, not {self.expected[:12]}")
                 self.events.put((key, got))
             else:
-                took = {k: v for k, v in got["took"].items() if k != "executed" or v is not None}
-                about = task.made("lab") | took | {"worker": got["host"]}
+                costs = {k: v for k, v in got["took"].items() if k != "executed" or v is not None}
+                about = task.made("lab") | costs | {"worker": got["host"]}
                 try:
-                    kept = store.save(task.key, task.identity, about, got["files"])
+                    run = store.save(task.key, task.identity, about, got["files"])
                 except LabError as e:
                     raise Unstored(str(e)) from None
-                self.events.put((key, kept))
+                self.events.put((key, run))
         except BaseException as e:  # to be judged by the main thread
             self.events.put((key, e))
 

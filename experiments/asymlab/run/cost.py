@@ -91,11 +91,11 @@ class Survey:
         for t in self.tasks:
             scenarios[t.case.file.parent.name, t.case.scenario.id].append(t)
         rows = []
-        for (folder, id), mine in scenarios.items():
-            todo = [t for t in mine if t.key not in self.done]
+        for (folder, id), group in scenarios.items():
+            todo = [t for t in group if t.key not in self.done]
             virtual = sum(t.job.duration_s for t in todo)
             work, cost = (sum(each[t.key] for t in todo) for each in (self.work, self.seconds))
-            numbers = len(mine), len(mine) - len(todo), len(todo), virtual, work / of.scale, cost
+            numbers = len(group), len(group) - len(todo), len(todo), virtual, work / of.scale, cost
             rows.append((f"{folder} {id}", *(f"{n:.0f}" for n in numbers)))
         return terminal(left("scenario") + right(*columns), rows)
 
@@ -114,7 +114,7 @@ def survey(tasks: list[Task], fresh: bool = False) -> Survey:
     It tells the machine's speed as well, as busy as the machine was then.
     """
     # A run may have been made for another scenario of the same content: here it bears this one's name.
-    found = {t.key: replace(r, record=r.record | t.about("lab")) for t in tasks if (r := store.held(t.key))}
+    runs = {t.key: replace(r, record=r.record | t.about("lab")) for t in tasks if (r := store.held(t.key))}
     spent: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # units, packets
     took = wall_s = 0.0
 
@@ -123,7 +123,7 @@ def survey(tasks: list[Task], fresh: bool = False) -> Survey:
 
     for t in tasks:
         of = price(t)
-        if t.key in found and of.counted in (record := found[t.key].record):
+        if t.key in runs and of.counted in (record := runs[t.key].record):
             took += record[of.counted]
             wall_s += max(record["wall_s"] - of.start_s, 0)
             for kind in kinds(t):
@@ -135,7 +135,7 @@ def survey(tasks: list[Task], fresh: bool = False) -> Survey:
         units, packets = next((spent[k] for k in kinds(t) if k in spent and spent[k][1]), (of.packet, 1))
         work[t.key] = of.fixed + t.packets * units / packets
         seconds[t.key] = of.start_s + work[t.key] / (took / wall_s if wall_s else of.speed)
-    done = {} if fresh else found
+    done = {} if fresh else runs
     left = sorted((t for t in tasks if t.key not in done), key=lambda t: seconds[t.key], reverse=True)
     return Survey(tasks, done, left, work, seconds)
 

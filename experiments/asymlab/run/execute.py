@@ -64,22 +64,22 @@ def execute(
             bar.update(shown, completed=left.ended_cost, description=task.name, count=count)
             if not console.is_terminal:
                 forecast = str(left) if len(done) < len(tasks) else ""
-                said = f"{count} {task.name} ({result.record['wall_s']:.0f} s)"
-                console.print(", ".join(filter(None, (said, forecast))))
+                line = f"{count} {task.name} ({result.record['wall_s']:.0f} s)"
+                console.print(", ".join(filter(None, (line, forecast))))
     return done
 
 
 def execute_shard(tasks: list[Task], which: tuple[int, int], *args, **kw) -> list[store.Run]:
     """Fill the store with one shard's runs, and say how far the others are."""
     number, shards = which
-    mine = shard(tasks, number, shards)
-    done = execute(mine, *args, **kw)
+    part = shard(tasks, number, shards)
+    done = execute(part, *args, **kw)
     others = [t for t in tasks if t.key not in done]
     there = sum((store.STORE / t.key).exists() for t in others)
     missing = len(others) - there
-    said = f"shard {number}/{shards}: its {len(mine)} runs are in {store.STORE}"
+    line = f"shard {number}/{shards}: its {len(part)} runs are in {store.STORE}"
     if others:
-        said += f"; of the other shards' {len(others)} there are {there}"
+        line += f"; of the other shards' {len(others)} there are {there}"
     rest = f"{missing} of them are missing" if missing else "the same command without --shard goes on from here"
-    console.print(f"{said}: {rest}")
+    console.print(f"{line}: {rest}")
     return list(done.values())

@@ -73,8 +73,8 @@ def execute_on_host(task: Task) -> store.Run:
             words = errors.strip().splitlines()
             status = out / STATUS
             error = shared.failed(status.read_bytes()) if status.exists() else None
-            said = error or (words[-1] if words else f"agent ended with {p.returncode}")
-            raise LabError(f"{task.name}: {said}", error.kind if error else "")
+            reason = error or (words[-1] if words else f"agent ended with {p.returncode}")
+            raise LabError(f"{task.name}: {reason}", error.kind if error else "")
         files = {f.name: f.read_bytes() for f in out.iterdir()}
     about = task.made("host") | {"wall_s": round(time.monotonic() - began, 2)}
     return store.save(key, identity, about, files)

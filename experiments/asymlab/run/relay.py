@@ -76,8 +76,8 @@ def main() -> None:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     while True:
         due = min((way.waiting[0][0] for way in ways.values() if way.waiting), default=None)
-        left = None if due is None else max(0, due - time.monotonic_ns()) / 1e9
-        ready, _, _ = select.select([0, *fds], [], [], left)
+        pause = None if due is None else max(0, due - time.monotonic_ns()) / 1e9
+        ready, _, _ = select.select([0, *fds], [], [], pause)
         for fd in ready:
             if fd:
                 ways[fd].take()

@@ -95,8 +95,8 @@ def has_dualpi2(image: Image) -> bool:
 
 def has_queues(case: Case, image: Image) -> bool:
     """Whether an image has the case's queues."""
-    asked = any(getattr(hop, way).dualpi2 for hop in case.scenario.path.chain for way in DIRECTIONS)
-    return not asked or has_dualpi2(image)
+    dualpi2 = any(getattr(hop, way).dualpi2 for hop in case.scenario.path.chain for way in DIRECTIONS)
+    return not dualpi2 or has_dualpi2(image)
 
 
 def _refuse_profiles(cases: list[Case], engine: str) -> None:
@@ -119,8 +119,8 @@ def _refuse_old(cases: list[Case], release: str, types: Path | None) -> None:
     for case in cases:
         for name, obj in objects_needed(case).items():
             file = case.files.get(name)
-            told = obj and not (file and file.module)
-            needed = objects.needed_by(objects.told(file or str(obj), types)) if told else ()
+            has_needs = obj and not (file and file.module)
+            needed = objects.needed_by(objects.told(file or str(obj), types)) if has_needs else ()
             if needed > series(release):
                 first = ".".join(map(str, needed))
                 raise case.wrong(

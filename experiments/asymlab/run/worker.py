@@ -46,18 +46,18 @@ def find_image(wanted: str) -> Image:
     """The image of that hash. Its files are read once: what a manifest says is not enough."""
     for manifest in sorted(IMAGES.glob("[!.]*/manifest.json")):
         try:
-            found = open_image(manifest.parent.name)
+            image = open_image(manifest.parent.name)
         except LabError:  # it is being made
             continue
-        if found.hash != wanted:
+        if image.hash != wanted:
             continue
-        if (found.folder, wanted) not in verified:
+        if (image.folder, wanted) not in verified:
             parts = json.loads(manifest.read_text())["parts"]
-            for file, part in FILES[found.engine].items():
-                if part in parts and sha256(found.folder / file) != parts[part]["sha256"]:
-                    raise LabError(f"{found.folder}: not what its manifest says; remove it, or make it anew")
-            verified.add((found.folder, wanted))
-        return found
+            for file, part in FILES[image.engine].items():
+                if part in parts and sha256(image.folder / file) != parts[part]["sha256"]:
+                    raise LabError(f"{image.folder}: not what its manifest says; remove it, or make it anew")
+            verified.add((image.folder, wanted))
+        return image
     raise NoImage(f"no image {wanted[:12]} in {IMAGES}")
 
 
@@ -106,8 +106,8 @@ def kill_when_unwanted(p: subprocess.Popen) -> None:
 
 def compute(image_hash: str, packed: str, objects: dict[str, bytes]) -> dict:
     """A run: the files it left, what it was made of, and where."""
-    found = find_image(image_hash)
+    image = find_image(image_hash)
     job = load(Job, packed, "job")
     with own_core() as core:
-        files, took = vm.run(found, job, objects, core=core, started=kill_when_unwanted)
-    return {"files": files, "took": took, "identity": vm.identity(found, job, objects), "host": socket.gethostname()}
+        files, took = vm.run(image, job, objects, core=core, started=kill_when_unwanted)
+    return {"files": files, "took": took, "identity": vm.identity(image, job, objects), "host": socket.gethostname()}
