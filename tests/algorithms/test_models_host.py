@@ -65,16 +65,16 @@ def test_the_code_is_the_model(of, name, data):
     params |= {key: data.draw(bounded(known[key])) for key in known if key not in OFF and data.draw(st.booleans())}
     model = MODELS[name](params)
     clamp, mss = data.draw(st.sampled_from([1, 2, 50, W_MAX, 2**32 - 1])), data.draw(st.sampled_from([536, 1448, 9000]))
-    seq, drawn = data.draw(st.integers(0, 2**32 - 1)), st.booleans()
+    seq, either = data.draw(st.integers(0, 2**32 - 1)), st.booleans()
     driver.do("reset")
     model.before = driver.state()["counters"]
     model.clear()
     driver.do("set", **params)
     keys = {"snd_cwnd_clamp": clamp, "mss_cache": mss, "seg": mss, "snd_una": seq, "snd_nxt": seq}
-    first = driver.new(now=0, tx_start=data.draw(drawn), data_segs_out=data.draw(drawn), **keys)
+    first = driver.new(now=0, tx_start=data.draw(either), data_segs_out=data.draw(either), **keys)
     compare(model, [first])
     stream = data.draw(st.lists(steps() | strange, min_size=20, max_size=60))
-    if data.draw(drawn):
+    if data.draw(either):
         base = under_way(driver, model, data.draw, mss)
         stream = data.draw(st.lists(acks(base), min_size=1, max_size=9)) + stream
     lines = lines_of(stream, clamp)

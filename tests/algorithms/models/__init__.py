@@ -80,21 +80,22 @@ class Model:
         tp.flight = tp.packets_out - tp.sacked_out - tp.lost_out + tp.retrans_out
         self.unsure, self.counts, self.slack, self.code = False, Counter(), dict(self.SLACK), call["ca"]
         result = getattr(self, call["op"], lambda *_: None)(tp, *call["args"])
-        found = [] if self.unsure else [*self.differences(tp, result, call)]
+        differences = [] if self.unsure else [*self.differences(tp, result, call)]
         self.adopt(call["ca"], call["counters"])
-        return found
+        return differences
 
     def differences(self, tp, result, call):
         for name, (member, units) in self.fields.items():
-            code, mine = call["ca"][member] / units, getattr(self, name)
-            if abs(mine - code) > self.slack.get(name, 0):
-                yield name, mine, code
-        given = {"snd_cwnd": call["cwnd"], "snd_ssthresh": call["ssthresh"], "cwnd": call["ca"]["cwnd"]}
-        own = {"snd_cwnd": tp.snd_cwnd, "snd_ssthresh": tp.snd_ssthresh, "cwnd": self.cwnd, "result": result}
-        for name, code in (given | {"result": call["result"]}).items():
-            mine = own[name]
-            if mine is not None and not floor(mine - self.WINDOW_SLACK) <= code <= floor(mine + self.WINDOW_SLACK):
-                yield name, mine, code
+            code, own = call["ca"][member] / units, getattr(self, name)
+            if abs(own - code) > self.slack.get(name, 0):
+                yield name, own, code
+        windows = {
+            "snd_cwnd": (tp.snd_cwnd, call["cwnd"]), "snd_ssthresh": (tp.snd_ssthresh, call["ssthresh"]),
+            "cwnd": (self.cwnd, call["ca"]["cwnd"]), "result": (result, call["result"]),
+        }  # fmt: skip
+        for name, (own, code) in windows.items():
+            if own is not None and not floor(own - self.WINDOW_SLACK) <= code <= floor(own + self.WINDOW_SLACK):
+                yield name, own, code
         counts = {name: n - self.before[name] for name, n in call["counters"].items() if n != self.before[name]}
         if counts != +self.counts:
             yield "counters", dict(self.counts), counts
@@ -136,6 +137,11 @@ class Model:
         self.rtt_min = min(self.rtt_min or RTT_MAX, self.rtt_last)
         return True
 
+    def rate_of_round(self, tp):
+        """Packets/s that the round has carried, in 1/256; 0: it took no time."""
+        carried, us = min((tp.delivered - self.delivered) % 2**32, W_MAX), tp.now - self.round_stamp
+        return min(int(carried * 256 * 10**6 / us) / 256, (2**32 - 1) / 256) if us else 0
+
     def stack_window(self, tp):
         return max(min(tp.snd_cwnd, W_MAX), 1)
 
@@ -160,6 +166,12 @@ class Model:
 
     def half(self, tp):
         return max(tp.snd_cwnd // 2, 2)
+
+    def taken_over(self, tp):
+        """A window that the stack has changed becomes the law's."""
+        if tp.snd_cwnd != self.cwnd:
+            self.count("reloads")
+            self.take_over(tp)
 
     # --- calls that most laws share ---------------------------------------------------------
 

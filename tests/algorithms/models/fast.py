@@ -113,19 +113,19 @@ class Fast(Model):
         self.rtt += eta * (self.rtt_last - self.rtt)
 
     def cong_avoid(self, tp, n, _):
-        taken = False
+        is_cut = False
         if tp.snd_cwnd != self.cwnd:
             self.count("reloads")
-            taken = bool(self.cwnd)
+            is_cut = bool(self.cwnd)
             self.take_over(tp)
         self.is_limited |= tp.limited
         self.step(n)
         over = self.round_over(tp)
         self.rounds += over
         interval = self.p.update_us
-        due = taken or (over and not interval and self.rounds >= self.p.update_rtts)
+        due = is_cut or (over and not interval and self.rounds >= self.p.update_rtts)
         if (due or (interval and tp.now - self.update_stamp >= interval)) and self.rtt:
-            self.update(tp, taken)
+            self.update(tp, is_cut)
         if over:
             self.begin_round(tp)
         self.write(tp, self.w)

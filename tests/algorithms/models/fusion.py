@@ -65,8 +65,7 @@ class Fusion(Model):
 
     def sample_b(self, tp):
         """The rate of a round, packets/s, averaged with 7/8, or the largest of five to ten rounds."""
-        packets, us = min((tp.delivered - self.delivered) % 2**32, W_MAX), tp.now - self.round_stamp
-        b = min(int(packets * 256 * 10**6 / us) / 256, (2**32 - 1) / 256) if us else 0
+        b = self.rate_of_round(tp)
         known = max(self.b, self.b_last) if self.p.b_mode else self.b
         if not b or (self.is_limited and b < known):
             return
@@ -129,9 +128,7 @@ class Fusion(Model):
 
     def cong_avoid(self, tp, n, _):
         grow = self.may_grow(tp)
-        if tp.snd_cwnd != self.cwnd:
-            self.count("reloads")
-            self.take_over(tp)
+        self.taken_over(tp)
         if not grow:
             self.count("limited_acks")
             self.is_limited = 1

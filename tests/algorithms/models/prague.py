@@ -126,13 +126,13 @@ class Prague(Model):
     def cong_control(self, tp, *_):
         acked, ce = (tp.delivered - self.delivered) % 2**32, (tp.delivered_ce - self.ce) % 2**32
         self.ack_stamp, self.delivered, self.ce = tp.now, tp.delivered, tp.delivered_ce
-        told = {name: self.code[name] for name in ("ect1", "ect0")}  # bytes that arrived so
-        if told["ect1"] != self.ect1 or told["ect0"] != self.ect0:
-            self.l4s = int(told["ect1"] != self.ect1)
-        self.ect1, self.ect0 = told["ect1"], told["ect0"]
+        ect1, ect0 = self.code["ect1"], self.code["ect0"]  # bytes that arrived so
+        if ect1 != self.ect1 or ect0 != self.ect0:
+            self.l4s = int(ect1 != self.ect1)
+        self.ect1, self.ect0 = ect1, ect0
         self.update_alpha(tp)
-        waited = (tp.now - self.cwr_us) % 2**32 >= self.virtual_rtt(tp)
-        if self.cwr and not after(self.cwr_end, tp.snd_una) and waited:
+        is_old = (tp.now - self.cwr_us) % 2**32 >= self.virtual_rtt(tp)
+        if self.cwr and not after(self.cwr_end, tp.snd_una) and is_old:
             self.cwr = 0
         if tp.state == RECOVERY:
             self.take_ssthresh(tp)

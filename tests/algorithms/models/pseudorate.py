@@ -95,6 +95,10 @@ class Pseudorate(Model):
         self.delivered = tp.delivered
         self.cycle_rtt = self.top = self.fall = self.spoilt = self.offset_bound = 0
 
+    def take_over(self, tp):
+        self.split(min(tp.snd_cwnd, W_MAX))
+        self.begin_cycle(tp)
+
     # --- calls --------------------------------------------------------------------------------
 
     def init(self, tp, *_):
@@ -119,10 +123,7 @@ class Pseudorate(Model):
     def cong_avoid(self, tp, n, _):
         grow = tp.limited
         spoilt = not grow or self.in_recovery(tp)
-        if tp.snd_cwnd != self.cwnd:
-            self.count("reloads")
-            self.split(min(tp.snd_cwnd, W_MAX))
-            self.begin_cycle(tp)
+        self.taken_over(tp)
         if not grow:
             self.count("limited_acks")
         self.spoilt |= spoilt

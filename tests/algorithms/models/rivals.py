@@ -20,11 +20,6 @@ class Rival(Model):
         self.cwnd = tp.snd_cwnd
         self.count("flows")
 
-    def taken_over(self, tp):
-        if tp.snd_cwnd != self.cwnd:
-            self.count("reloads")
-            self.take_over(tp)
-
     def ssthresh(self, tp, *_):
         self.count("losses")
         self.cwnd = 0
@@ -291,8 +286,7 @@ class Areno(TwoWindows):
         self.delivered, self.is_limited = tp.delivered, 0
 
     def sample_b(self, tp):
-        packets, us = min((tp.delivered - self.delivered) % 2**32, W_MAX), tp.now - self.round_stamp
-        b = min(int(packets * 256 * 10**6 / us) / 256, (2**32 - 1) / 256) if us else 0
+        b = self.rate_of_round(tp)
         if b and not (self.is_limited and b < self.b):
             self.b = (7 * self.b + b) / 8 if self.b else b
 

@@ -74,6 +74,9 @@ class Taichung(Model):
         self.ideal = ideal
         self.net = ideal + sixteenths(base / rtt) if self.p.net_mode else sixteenths(ideal * base / rtt)
 
+    def take_over(self, tp):
+        self.w = self.stack_window(tp)
+
     # --- calls --------------------------------------------------------------------------------
 
     def init(self, tp, *_):
@@ -102,9 +105,7 @@ class Taichung(Model):
             self.measure(tp, over)
 
     def cong_avoid(self, tp, n, _):
-        if tp.snd_cwnd != self.cwnd:
-            self.count("reloads")
-            self.w = self.stack_window(tp)
+        self.taken_over(tp)
         self.find_thresholds()
         if self.fresh and self.ideal:
             tp.snd_ssthresh = max(int(min(self.net, self.ideal)), 2)
