@@ -124,6 +124,13 @@ def test_the_command_takes_the_first_scenario_and_says_what_is_wrong_with_anothe
     assert asymlab("run", file).stderr == said.replace("sat.toml", str(file))
 
 
+def test_the_scenario_of_the_pages_python_is_sound(tmp_path):
+    (text,) = re.findall(r'^    text = """\n(.*?)^    """', (REPO / "docs" / "experiments.md").read_text(), re.M | re.S)
+    file = tmp_path / "mine.toml"
+    file.write_text(text.replace('base = "', f'base = "{REPO}/'))
+    assert [case.name for case in scenario.load(file)] == ["MINE 10mbit", "MINE 0.2mbit"]
+
+
 def test_the_scenario_of_the_readme_is_sound(tmp_path):
     for text in blocks((REPO / "README.md").read_text()):
         if text.startswith("title ="):
