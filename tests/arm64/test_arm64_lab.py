@@ -12,7 +12,7 @@ from asymlab.machine import build, image
 from asymlab.machine.arch import ARM64
 from asymlab.plan import scenario
 from asymlab.report import papers
-from asymlab.report.verdicts import Judged, Results
+from asymlab.report.judged import Judged, Results
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 from tests.arm64.small_guest import needs_arm64

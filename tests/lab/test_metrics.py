@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from asymlab.guest.job import Background
-from asymlab.report.verdicts import interval
+from asymlab.report.judged import interval
 from asymlab.results import metrics
 from tests.shared import some_flow, some_hop, some_job
 

@@ -17,7 +17,7 @@ from asymlab.guest.job import Bottleneck, End, Job, Link
 from asymlab.guest.wire import dump
 from asymlab.plan import scenario
 from asymlab.report import papers
-from asymlab.report.verdicts import Results
+from asymlab.report.judged import Results
 from asymlab.results import metrics, store, tables, trace
 from tests.shared import packet, some_flow, some_hop, some_job, some_probe
 

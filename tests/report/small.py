@@ -11,7 +11,7 @@ from pathlib import Path
 from PIL import Image
 
 from asymlab.report import figuredata, records
-from asymlab.report.verdicts import Judged, Sample
+from asymlab.report.judged import Judged, Sample
 
 PROVENANCE = {
     "kernel": "6.12.9",

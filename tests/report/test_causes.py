@@ -11,9 +11,9 @@ from asymlab import LabError
 from asymlab.plan import scenario
 from asymlab.report import papers
 from asymlab.report.claim import Cause, Ceiling, Check, Claim, Off
+from asymlab.report.judged import Judged, Results, Sample
 from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
 from asymlab.report.sentences import verdicts
-from asymlab.report.verdicts import Judged, Results, Sample
 from tests.scenarios import CHAIN
 
 VALUE = each(Runs("TEST"), goodput)

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from asymlab.report import measures, papers
-from asymlab.report.verdicts import RATIO_MAX, Judged, Results
+from asymlab.report.judged import RATIO_MAX, Judged, Results
 from tests.report.madeup import task
 from tests.shared import some_flow, some_hop, some_job, some_probe
 

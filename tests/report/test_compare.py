@@ -15,7 +15,7 @@ import pytest
 from asymlab import LabError
 from asymlab.machine.image import DEFAULT_KERNEL
 from asymlab.report import compare, parting, report
-from asymlab.report.verdicts import interval
+from asymlab.report.judged import interval
 from asymlab.results import store, trace
 from tests import shared
 from tests.report import small

@@ -15,7 +15,7 @@ from asymlab import LabError
 from asymlab.controllers import REGISTER
 from asymlab.dossier import answers, board, dossier, page
 from asymlab.plan import scenario
-from asymlab.report.verdicts import Results
+from asymlab.report.judged import Results
 from tests.report.madeup import Page
 from tests.shared import REPO, asymlab, one_line
 

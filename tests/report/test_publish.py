@@ -10,7 +10,7 @@ from PIL import Image
 
 from asymlab import LabError
 from asymlab.report import papers, part, publish, records
-from asymlab.report.verdicts import Judged, Sample
+from asymlab.report.judged import Judged, Sample
 from asymlab.run import registered
 from tests.report.small import CLAIM, PROVENANCE, RUN, RUNS, everything, run, write, write_report
 from tests.shared import REPO, asymlab

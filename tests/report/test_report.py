@@ -19,7 +19,7 @@ from asymlab import LabError
 from asymlab.console import PlainConsole
 from asymlab.guest.wire import dump
 from asymlab.report import drawing, html, pages, papers, records, report, sentences, terminal
-from asymlab.report.verdicts import SYMBOLS
+from asymlab.report.judged import SYMBOLS
 from asymlab.results import store
 from asymlab.run import registered
 from tests.report.madeup import Page, index, make, results_of, run_page, small

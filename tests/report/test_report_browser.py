@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from asymlab.report import compare, pages, papers, published, report, sentences
-from asymlab.report.verdicts import SYMBOLS
+from asymlab.report.judged import SYMBOLS
 from tests.browser import CHROMIUM, DRIVER, Browser
 from tests.report.madeup import everything, make, results_of
 from tests.shared import REPO

@@ -27,8 +27,8 @@ from asymlab.plan import scenario
 from asymlab.report import html, part, publish, records, repeat, report, sentences, suite
 from asymlab.report import papers as papers_of
 from asymlab.report.absent import Absent
+from asymlab.report.judged import NOT_MADE, RATIO_MAX, Judged, Ratio, Results, Sample
 from asymlab.report.papers import names
-from asymlab.report.verdicts import NOT_MADE, RATIO_MAX, Judged, Ratio, Results, Sample
 from asymlab.results import record, store
 from asymlab.run import cost, execute, local, summary
 from asymlab.run.tasks import Task, plan_runs

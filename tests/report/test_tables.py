@@ -10,9 +10,9 @@ import pytest
 
 from asymlab import LabError
 from asymlab.report import papers, part, tables
+from asymlab.report.judged import Judged, Sample
 from asymlab.report.part import Part
 from asymlab.report.points import points
-from asymlab.report.verdicts import Judged, Sample
 from tests.report.small import repack
 from tests.shared import REPO, asymlab
 

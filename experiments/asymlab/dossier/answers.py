@@ -13,7 +13,7 @@ from types import ModuleType
 from .. import controllers
 from ..paths import EXPERIMENTS
 from ..plan import objects
-from ..report.verdicts import Judged, Results
+from ..report.judged import Judged, Results
 from ..results.store import Run
 from ..run.tasks import Task
 

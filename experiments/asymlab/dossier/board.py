@@ -28,11 +28,11 @@ from ..machine.image import DEFAULT_KERNEL, UML, Image
 from ..machine.kernel import series
 from ..paths import BUILD, BUILT, near
 from ..plan import objects
+from ..report.judged import MEANINGS, SYMBOLS
 from ..report.names import ImageLabel
 from ..report.records import first_error
 from ..report.report import provenance
 from ..report.terminal import STYLES
-from ..report.verdicts import MEANINGS, SYMBOLS
 from ..results.store import Run
 from ..run import registered
 from ..table import centre, left, markdown, right, terminal

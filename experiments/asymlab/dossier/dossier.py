@@ -28,7 +28,7 @@ from ..paths import BUILD, near
 from ..plan import base, objects, scenario
 from ..plan.toml import inline
 from ..report import report
-from ..report.verdicts import Judged
+from ..report.judged import Judged
 from ..results.store import Run
 from ..run.tasks import has_queues, plan_runs
 from . import page

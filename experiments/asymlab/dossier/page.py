@@ -13,9 +13,9 @@ from ..palette import GREY
 from ..paths import near
 from ..report import html as of_pages
 from ..report.drawing import Figure, style
+from ..report.judged import SYMBOLS, Judged
 from ..report.report import saved
 from ..report.terminal import STYLES
-from ..report.verdicts import SYMBOLS, Judged
 from ..table import left, markdown, right, terminal
 from .answers import NOT_TRIED, Plan, Section, called
 

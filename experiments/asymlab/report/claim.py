@@ -28,8 +28,8 @@ from .. import LabError, controllers
 from ..plan.crossing import Flow
 from ..plan.model import Scenario
 from ..results.store import Run
+from .judged import Judged, Results
 from .measures import LEAST, Value
-from .verdicts import Judged, Results
 
 CAUSE = "cause"  # source of a check over runs in which a cause is turned off
 REFERENCE = re.compile(r"\b(RFC|section|Fig\.|Table|equation|claim) [\w.-]+")  # a number that nobody measured

@@ -29,9 +29,9 @@ from ..results import store
 from ..results.store import Run
 from ..table import left, right, terminal
 from . import html, records, report
+from .judged import SYMBOLS, interval
 from .parting import parting
 from .terminal import STYLES
-from .verdicts import SYMBOLS, interval
 
 WHERE = ("kernel", "image", "image_name", "qemu")
 IDENTICAL, DIFFERENT, UNREADABLE, OTHER_BYTES = range(4)  # exit codes

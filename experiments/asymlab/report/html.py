@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ..paths import TEMPLATES
-from .verdicts import MEANINGS, SYMBOLS
+from .judged import MEANINGS, SYMBOLS
 
 if TYPE_CHECKING:
     import jinja2

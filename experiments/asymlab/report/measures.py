@@ -16,7 +16,7 @@ import numpy as np
 from ..results.metrics import jain
 from ..results.store import Run
 from .absent import Missing
-from .verdicts import Ratio, Results
+from .judged import Ratio, Results
 
 if TYPE_CHECKING:
     from ..run.tasks import Task

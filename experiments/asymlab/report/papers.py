@@ -20,7 +20,7 @@ from .. import LabError
 from ..paths import EXPERIMENTS
 from ..plan import scenario
 from .claim import Cause, Claim
-from .verdicts import Judged, Results
+from .judged import Judged, Results
 
 PAPERS = EXPERIMENTS / "papers"
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from .. import LabError
 from ..run import registered
 from . import papers, records
+from .judged import Judged, Sample
 from .points import Point, points
 from .records import DATA, About, PublishedRun
 from .sentences import counts, verdicts
-from .verdicts import Judged, Sample
 
 OPEN = ("not reproduced", "inconclusive")
 DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)

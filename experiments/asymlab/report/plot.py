@@ -10,7 +10,7 @@ from .. import controllers
 from ..palette import BLACK
 from ..results.store import Run
 from .drawing import thin
-from .verdicts import interval
+from .judged import interval
 
 EXPECTED = {"color": BLACK, "linestyle": (0, (5, 3)), "linewidth": 1}
 

@@ -14,11 +14,11 @@ from .. import LabError
 from ..paths import REPO
 from ..table import escaped, left, markdown, right
 from .html import environment, interval, number, word
+from .judged import SYMBOLS
 from .part import Part
 from .part import parts as read_all
 from .records import DATA
 from .sentences import counts
-from .verdicts import SYMBOLS
 
 COMMIT = "commit that made them, and repeats them to the byte"
 REGISTERED = "claims, bounds, seeds and durations, committed before the runs"

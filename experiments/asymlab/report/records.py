@@ -3,7 +3,7 @@
 it.
 
 A report has these files:
-claims.json     a record of each claim (verdicts.py)
+claims.json     a record of each claim (judged.py)
 samples.csv     of each claim the value that each run has; empty if it is not known
 results.json    the runs of a report
 verdicts.json   the words of a report's verdicts
@@ -29,9 +29,9 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from ..reading import read
+from .judged import SYMBOLS, Judged, Sample
 from .names import Commit, Digest, ImageLabel, RunKey, SuiteName
 from .points import Point
-from .verdicts import SYMBOLS, Judged, Sample
 
 SAMPLES = ("claim", "seed", "key", "value")  # columns
 SIZE_MAX = 256 << 20  # bytes

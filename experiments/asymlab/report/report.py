@@ -24,8 +24,8 @@ from ..run import registered
 from . import figuredata, pages, papers, records
 from .drawing import Figure, style
 from .html import environment, natural
+from .judged import Judged, Results
 from .sentences import by_measured, counts
-from .verdicts import Judged, Results
 
 CONTENTS = {
     *("index.html", "verdicts.json", "verdicts.csv", "claims.json", "samples.csv", "results.json", "figures", "runs")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Verdicts: what became of claims, and in words why.
 
-A verdict follows from the judged claim (verdicts.py), its cause (claim.py), and the verdicts of the checks that show
+A verdict follows from the judged claim (judged.py), its cause (claim.py), and the verdicts of the checks that show
 it. All its words are made here, and nowhere read back.
 """
 
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from .claim import CAUSE, Cause, Ceiling
-from .verdicts import SYMBOLS, Judged
+from .judged import SYMBOLS, Judged
 
 FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 

@@ -21,7 +21,7 @@ from ..results.store import Run
 from ..run.tasks import Task, has_profile, plan_runs
 from . import papers, report, sentences
 from .absent import Absent
-from .verdicts import Results
+from .judged import Results
 
 BENCH = EXPERIMENTS / "bench" / "cases.toml:five-flows"
 

@@ -12,8 +12,8 @@ from ..paths import REPORT
 from ..table import left, right, terminal
 from . import papers
 from .html import interval, number, word
+from .judged import SYMBOLS
 from .sentences import by_measured, counts
-from .verdicts import SYMBOLS
 
 STYLES = {
     "reproduced": "green",

@@ -2,8 +2,8 @@
 """The claims of "Throughput of FAST TCP in Asymmetric Networks" (Ge, Tan, Zukerman 2008), and ours beside them."""
 
 from asymlab.report.claim import Check, Claim
+from asymlab.report.judged import Ratio
 from asymlab.report.measures import Runs, each, goodput_of, ratio, ratio_by_seed, throughput
-from asymlab.report.verdicts import Ratio
 
 TITLE = "FAST TCP in asymmetric networks"
 SUBJECT = "A flow's throughput falls as 1/k_f where its ACKs are the bottleneck."

@@ -12,9 +12,9 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from asymlab.palette import BLACK, BLUE, ORANGE, SKY
 from asymlab.report import drawing
+from asymlab.report.judged import interval
 from asymlab.report.measures import goodput_of, jain_index
 from asymlab.report.plot import EXPECTED, label, look, marked, plain, points, steps
-from asymlab.report.verdicts import interval
 
 from . import measures as paper
 from . import packets

@@ -5,8 +5,8 @@ from itertools import combinations, combinations_with_replacement
 from statistics import fmean
 
 from asymlab.report.claim import Cause, Check, Claim, Off
+from asymlab.report.judged import Ratio
 from asymlab.report.measures import Runs, each, extreme, jain_index, jain_of, ratio, ratio_by_seed, share, together
-from asymlab.report.verdicts import Ratio
 from asymlab.results.metrics import jain
 
 from .measures import (

@@ -12,9 +12,9 @@ from matplotlib.patches import Patch
 
 from asymlab.palette import BLACK, BLUE, GREEN, GREY, VERMILLION
 from asymlab.report import drawing
+from asymlab.report.judged import interval
 from asymlab.report.measures import goodput_of, ratio, share
 from asymlab.report.plot import EXPECTED, colour, in_cell, label, look, marked, points, steps
-from asymlab.report.verdicts import interval
 from asymlab.results.metrics import jain
 
 from . import measures as paper

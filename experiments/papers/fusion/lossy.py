@@ -6,8 +6,8 @@ several noisy values is too large.
 """
 
 from asymlab.report.claim import Cause, Check, Claim, Off
+from asymlab.report.judged import Ratio
 from asymlab.report.measures import Runs, each, extreme, goodput_of, ratio, ratio_by_seed, share
-from asymlab.report.verdicts import Ratio
 
 from .beside import COUNTING, COUNTS_ACKS, GROWS, OLD, YEARS, fair_share
 from .measures import FRIENDLY, GREEDY, NAMES, OFTEN, RARE, VARIANTS, alone, carried, lossy

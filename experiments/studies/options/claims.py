@@ -6,8 +6,8 @@ Runs with and without an option are compared seed by seed.
 
 from asymlab.report import papers
 from asymlab.report.claim import Cause, Check
+from asymlab.report.judged import Ratio
 from asymlab.report.measures import Runs, each, goodput, goodput_of, ratio, ratio_by_seed
-from asymlab.report.verdicts import Ratio
 from asymlab.results.metrics import goodput_bins, jain
 
 TITLE = "Options beyond the papers"

@@ -10,7 +10,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 
 from asymlab.palette import BLACK, BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, TEAL, VERMILLION
 from asymlab.report import drawing
-from asymlab.report.verdicts import interval
+from asymlab.report.judged import interval
 
 from . import claims as stacks
 

@@ -8,8 +8,8 @@ from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK
 from asymlab.report import drawing
+from asymlab.report.judged import interval
 from asymlab.report.plot import in_cell
-from asymlab.report.verdicts import interval
 
 from . import claims as table
 
