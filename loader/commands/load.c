@@ -83,10 +83,8 @@ static void print_registered(const struct load *l)
 	}
 	if (*sep == ',')
 		putchar(')');
-	if (l->programs.nr) {
-		printf(", with programs in ");
-		print_name(stdout, l->programs.cgroup);
-	}
+	if (l->programs.nr)
+		printf(", with programs in %s", printable(l->programs.cgroup));
 	putchar('\n');
 }
 
@@ -101,8 +99,7 @@ static void print_left_out(const struct object *o)
 	bpf_object__for_each_program(p, o->bpf) {
 		if (bpf_program__autoload(p) || bpf_program__type(p) == BPF_PROG_TYPE_STRUCT_OPS)
 			continue;
-		fputs(sep, stdout);
-		print_name(stdout, bpf_program__name(p));
+		printf("%s%s", sep, printable(bpf_program__name(p)));
 		sep = ", ";
 	}
 	if (*sep == ',')

@@ -13,6 +13,7 @@
 #include "kernel/device.h"
 #include "uses/share.h"
 #include "uses/thinning.h"
+#include "view/output.h"
 
 static struct {
 	long interval;
@@ -57,43 +58,42 @@ static struct sums sums_of(const struct group *g)
 	return s;
 }
 
-/* Of one family, by controller; what is not known is left out. */
-static void print_family(const struct look *l, const char *name, const char *unit, size_t offset, const char *help)
-{
-	struct group g;
+static const struct {
+	const char *name, *unit, *help;
+	size_t offset;
+	bool is_rate; /* it takes two looks */
+} gauges[] = {
+	{ "asymcc_flows", NULL, "Established connections, of all network namespaces.", offsetof(struct sums, flows),
+	  false },
+	{ "asymcc_goodput_bytes_per_second", "bytes_per_second", "Bytes acknowledged between two looks.",
+	  offsetof(struct sums, goodput), true },
+	{ "asymcc_retransmitted_packets_per_second", "packets_per_second", "Packets sent again between two looks.",
+	  offsetof(struct sums, resent), true },
+	{ "asymcc_rtt_seconds", "seconds", "Mean of the smoothed RTTs.", offsetof(struct sums, rtt), false },
+	{ "asymcc_rtt_max_seconds", "seconds", "Largest of the smoothed RTTs.", offsetof(struct sums, rtt_max), false },
+};
 
-	printf("# TYPE %s gauge\n", name);
-	if (unit)
-		printf("# UNIT %s %s\n", name, unit);
-	printf("# HELP %s %s\n", name, help);
-	for (size_t at = 0; at < l->flows.nr; at += g.nr) {
-		struct sums s;
-		double value;
-
-		g = group_from(l, at);
-		s = sums_of(&g);
-		memcpy(&value, (const char *)&s + offset, sizeof(value));
-		if (isnan(value))
-			continue;
-		printf("%s{controller=", name);
-		label_value(g.flow->cc);
-		printf("} %.9g\n", value);
-	}
-}
-
+/* By controller; what is not known is left out. */
 static void print_flows(const struct look *l)
 {
-	print_family(l, "asymcc_flows", NULL, offsetof(struct sums, flows),
-		     "Established connections, of all network namespaces.");
-	if (args.interval) {
-		print_family(l, "asymcc_goodput_bytes_per_second", "bytes_per_second", offsetof(struct sums, goodput),
-			     "Bytes acknowledged between two looks.");
-		print_family(l, "asymcc_retransmitted_packets_per_second", "packets_per_second",
-			     offsetof(struct sums, resent), "Packets sent again between two looks.");
+	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++) {
+		struct group g;
+
+		if (gauges[i].is_rate && !args.interval)
+			continue;
+		family(gauges[i].name, "gauge", gauges[i].unit, gauges[i].help);
+		for (size_t at = 0; at < l->flows.nr; at += g.nr) {
+			struct sums s;
+			double value;
+
+			g = group_from(l, at);
+			s = sums_of(&g);
+			memcpy(&value, (const char *)&s + gauges[i].offset, sizeof(value));
+			if (!isnan(value))
+				sample(gauges[i].name, (const char *[]){ "controller", g.flow->cc, NULL }, "%.9g",
+				       value);
+		}
 	}
-	print_family(l, "asymcc_rtt_seconds", "seconds", offsetof(struct sums, rtt), "Mean of the smoothed RTTs.");
-	print_family(l, "asymcc_rtt_max_seconds", "seconds", offsetof(struct sums, rtt_max),
-		     "Largest of the smoothed RTTs.");
 }
 
 /* --- uses ----------------------------------------------------------------------------------------------------------- */
@@ -120,75 +120,67 @@ static void print_uses(const struct world *w)
 {
 	static const char *const kinds[] = { "default", "route", "cgroup", "socket" };
 
-	printf("# TYPE asymcc_uses gauge\n"
-	       "# HELP asymcc_uses Defaults of network namespaces, routes, cgroups and sockets that have the controller.\n");
+	family("asymcc_uses", "gauge", NULL,
+	       "Defaults of network namespaces, routes, cgroups and sockets that have the controller.");
 	for (const struct registered *reg = w->registry.at; reg < w->registry.at + w->registry.nr; reg++)
 		for (size_t i = 0; registry_find(&w->registry, reg->name) == reg && i < 4; i++)
-			printf("asymcc_uses{controller=\"%s\",kind=\"%s\"} %u\n", reg->name, kinds[i],
+			sample("asymcc_uses", (const char *[]){ "controller", reg->name, "kind", kinds[i], NULL }, "%u",
 			       uses_of(w, reg->name, kinds[i]));
 }
 
 /* --- shares --------------------------------------------------------------------------------------------------------- */
 
-static void print_share(const char *family, const struct share *s, const char *key, const char *value, double v)
-{
-	if (isnan(v) || isinf(v))
-		return;
-	printf("%s{controller=\"%s\",cgroup=", family, s->cc);
-	label_value(s->cgroup);
-	if (key)
-		printf(",%s=\"%s\"", key, value);
-	printf("} %.9g\n", v);
-}
-
-static void print_share_interval(const char *family, const struct share *s, const struct interval *v)
-{
-	print_share(family, s, "bound", "low", v->low);
-	print_share(family, s, "bound", "estimate", v->value);
-	print_share(family, s, "bound", "high", v->high);
-}
+/* What a family has of a share: `label` tells the values apart. */
+static const struct {
+	const char *name, *help, *label, *values[3];
+} share_families[] = {
+	{ "asymcc_share_connections",
+	  "Connections that have ended, of those that use --share gave the controller (given), and of the rest.",
+	  "group",
+	  { "given", "rest" } },
+	{ "asymcc_share_goodput_ratio",
+	  "Goodput of the given, over that of the rest, with its 95 % interval.",
+	  "bound",
+	  { "low", "estimate", "high" } },
+	{ "asymcc_share_rtt_ratio",
+	  "RTT of the given, over that of the rest, with its 95 % interval.",
+	  "bound",
+	  { "low", "estimate", "high" } },
+	{ "asymcc_share_retransmitted_difference",
+	  "Part of the segments that were sent again, of the given less that of the rest, with its 95 % interval.",
+	  "bound",
+	  { "low", "estimate", "high" } },
+	{ "asymcc_share_stopped", "1: use --stop-if-worse has ended it.", "", { "" } },
+};
+#define SHARE_FAMILIES (sizeof(share_families) / sizeof(share_families[0]))
 
 /* Each family of all shares in turn. */
 static int print_shares(const struct attachments *all)
 {
-	static const char *const families[][2] = {
-		{ "asymcc_share_connections",
-		  "Connections that have ended, of those that use --share gave the controller "
-		  "(given), and of the rest." },
-		{ "asymcc_share_goodput_ratio",
-		  "Goodput of the given, over that of the rest, with its 95 % interval." },
-		{ "asymcc_share_rtt_ratio", "RTT of the given, over that of the rest, with its 95 % interval." },
-		{ "asymcc_share_retransmitted_difference",
-		  "Part of the segments that were sent again, of the given less that of the rest, with its 95 % interval." },
-		{ "asymcc_share_stopped", "1: use --stop-if-worse has ended it." },
-	};
 	int found = 0;
 
-	for (int f = 0; f < 5 && found >= 0; f++) {
-		const char *family = families[f][0];
+	for (size_t f = 0; f < SHARE_FAMILIES && found >= 0; f++) {
 		struct share s;
 		int i = 0;
 
-		printf("# TYPE %s gauge\n# HELP %s %s\n", family, family, families[f][1]);
+		family(share_families[f].name, "gauge", NULL, share_families[f].help);
 		while ((found = share_next(all, &i, &s)) > 0) {
-			switch (f) {
-			case 0:
-				print_share(family, &s, "group", "given", s.connections[1]);
-				print_share(family, &s, "group", "rest", s.connections[0]);
-				break;
-			case 1:
-				print_share_interval(family, &s, &s.goodput_ratio);
-				break;
-			case 2:
-				print_share_interval(family, &s, &s.rtt_ratio);
-				break;
-			case 3:
-				print_share_interval(family, &s, &s.resent_difference);
-				break;
-			case 4:
-				print_share(family, &s, NULL, NULL, !!s.stopped);
-				break;
-			}
+			const double values[SHARE_FAMILIES][3] = {
+				{ s.connections[1], s.connections[0] },
+				{ s.goodput_ratio.low, s.goodput_ratio.value, s.goodput_ratio.high },
+				{ s.rtt_ratio.low, s.rtt_ratio.value, s.rtt_ratio.high },
+				{ s.resent_difference.low, s.resent_difference.value, s.resent_difference.high },
+				{ !!s.stopped },
+			};
+
+			for (int k = 0; k < 3 && share_families[f].values[k]; k++)
+				if (isfinite(values[f][k]))
+					sample(share_families[f].name,
+					       (const char *[]){
+						       "controller", s.cc, "cgroup", s.cgroup,
+						       *share_families[f].label ? share_families[f].label : NULL,
+						       share_families[f].values[k], NULL },
+					       "%.9g", values[f][k]);
 		}
 	}
 	return found;
@@ -196,21 +188,20 @@ static int print_shares(const struct attachments *all)
 
 /* --- counters of the programs --------------------------------------------------------------------------------------- */
 
+/* `at` NULL: of a controller. */
 static void print_counters(const struct section *s, const char *name, const char *object, const struct attached *at)
 {
 	bool device = at && at->netns;
 
-	for (int i = 0; i < s->vars.nr; i++) {
-		printf("asymcc_events_total{controller=\"%s\",object=\"%s\",%s=", name, object,
-		       device ? "device" : "cgroup");
-		label_value(device ? at->device : at ? at->cgroup : "");
-		if (device && !at->netns->own) {
-			printf(",netns=");
-			label_value(at->netns->name);
-		}
-		printf(",event=\"%s\"} %llu\n", s->vars.var[i].name,
-		       (unsigned long long)var_get(&s->vars.var[i], s->bytes));
-	}
+	for (const struct var *v = s->vars.var; v < s->vars.var + s->vars.nr; v++)
+		sample("asymcc_events_total",
+		       (const char *[]){
+			       "controller", name, "object", object, device ? "device" : "cgroup",
+			       device ? at->device
+			       : at   ? at->cgroup
+				      : "",
+			       "netns", device && !at->netns->own ? at->netns->name : NULL, "event", v->name, NULL },
+		       "%llu", (unsigned long long)var_get(v, s->bytes));
 }
 
 static int of_load(__u32 btf_id, const char *name, const char *object, const struct attached *at)
@@ -247,8 +238,8 @@ static int of_thinning(const struct attachments *all)
 
 static int print_events(const struct world *w)
 {
-	printf("# TYPE asymcc_events counter\n"
-	       "# HELP asymcc_events Counters of a loaded controller, and of ACK thinning, as `asymcc show` has them.\n");
+	family("asymcc_events", "counter", NULL,
+	       "Counters of a loaded controller, and of ACK thinning, as `asymcc show` has them.");
 	return of_controllers(&w->registry) || of_thinning(&w->all) ? -1 : 0;
 }
 

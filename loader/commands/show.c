@@ -13,6 +13,7 @@
 #include "kernel/registry.h"
 #include "kernel/device.h"
 #include "uses/thinning.h"
+#include "view/output.h"
 
 static struct {
 	const char *name, *cgroup, *dev;
@@ -22,98 +23,92 @@ static struct {
 /* Values are in `data` for those that are live, else in `rest`. */
 static void show_vars(const char *title, const struct vars *vars, const void *data, const void *rest, bool params)
 {
-	if (args.json)
-		printf(",\n \"%s\": [", title);
-	else if (vars->nr)
-		printf("%s:\n", title);
-	for (int i = 0; i < vars->nr; i++) {
-		const struct var *v = &vars->var[i];
+	member_break("\n ");
+	list_begin(title, "\n  ", "");
+	if (vars->nr)
+		print("%s:\n", title);
+	for (const struct var *v = vars->var; v < vars->var + vars->nr; v++) {
 		long long value = var_get(v, v->live ? data : rest);
 
-		if (args.json) {
-			printf("%s\n  {\"name\": %s, \"value\": %lld", i ? "," : "", json_text(v->name), value);
-			if (params)
-				printf(", \"min\": %lld, \"max\": %lld, \"live\": %s, \"declared\": %s, "
-				       "\"unit\": %s",
-				       v->min, v->max, v->live ? "true" : "false", v->declared ? "true" : "false",
-				       json_text(v->unit));
-			printf(", \"doc\": %s}", json_text(v->doc));
-		} else if (params) {
-			printf("  %-16s %10lld %-8s %s %s [%lld..%lld]\n", v->name, value,
-			       strcmp(v->unit, "-") ? v->unit : "", v->live ? "live" : "    ", v->doc, v->min, v->max);
-		} else {
-			printf("  %-16s %10lld %-8s %s\n", v->name, value, "", v->doc);
+		object_begin(NULL, "", "");
+		members(text_of("name", v->name), integer_of("value", value));
+		print("  %-16s %10lld %-8s ", v->name, value, params && strcmp(v->unit, "-") ? v->unit : "");
+		if (params) {
+			members(integer_of("min", v->min), integer_of("max", v->max), flag_of("live", v->live),
+				flag_of("declared", v->declared), text_of("unit", v->unit));
+			print("%s ", v->live ? "live" : "    ");
 		}
+		members(text_of("doc", v->doc));
+		print("%s", v->doc);
+		if (params)
+			print(" [%lld..%lld]", v->min, v->max);
+		level_end();
+		print("\n");
 	}
-	if (args.json)
-		printf("]");
+	level_end();
 }
 
 static void show_presets(const struct btf *btf)
 {
 	struct preset preset;
 
-	if (args.json)
-		printf(",\n \"presets\": [");
+	member_break("\n ");
+	list_begin("presets", "\n  ", "");
 	for (int i = 0; preset_read(&preset, btf, i); i++) {
-		if (args.json) {
-			printf("%s\n  {\"name\": %s, \"values\": %s, \"doc\": %s}", i ? "," : "",
-			       json_text(preset.name), json_text(preset.values), json_text(preset.doc));
-		} else {
-			printf("%s  %-16s %s: %s\n", i ? "" : "presets:\n", preset.name, preset.values, preset.doc);
-		}
+		object(text_of("name", preset.name), text_of("values", preset.values), text_of("doc", preset.doc));
+		print("%s  %-16s %s: %s\n", i ? "" : "presets:\n", preset.name, preset.values, preset.doc);
 	}
-	if (args.json)
-		printf("]");
+	level_end();
 }
 
 static void show_note(const struct btf *btf)
 {
 	const char *note = btf ? note_read(btf) : NULL;
 
-	if (args.json)
-		printf(",\n \"note\": %s", json_text(note));
-	else if (note)
-		printf("note: %s\n", note);
+	member_break("\n ");
+	members(text_of("note", note));
+	if (note)
+		print("note: %s\n", note);
 }
 
 static void show_needs(const struct btf *btf)
 {
 	struct needs needs;
-	bool given = btf && needs_read(&needs, btf);
+	char linux_version[24];
 
-	if (args.json && given)
-		printf(",\n \"needs\": {\"linux\": \"%u.%u\", \"for\": %s}", needs.major, needs.minor,
-		       json_text(needs.what));
-	else if (args.json)
-		printf(",\n \"needs\": null");
-	else if (given)
-		printf("needs Linux %u.%u or later: %s\n", needs.major, needs.minor, needs.what);
+	member_break("\n ");
+	if (!btf || !needs_read(&needs, btf)) {
+		members(text_of("needs", NULL));
+		return;
+	}
+	snprintf(linux_version, sizeof(linux_version), "%u.%u", needs.major, needs.minor);
+	object_begin("needs", "", "");
+	members(text_of("linux", linux_version), text_of("for", needs.what));
+	level_end();
+	print("needs Linux %s or later: %s\n", linux_version, needs.what);
 }
 
 static void show_l4s(bool l4s)
 {
-	if (args.json)
-		printf(",\n \"l4s\": %s", l4s ? "true" : "false");
-	else if (l4s)
-		printf("L4S: it asks that its packets leave as ECT(1)\n");
+	member_break("\n ");
+	members(flag_of("l4s", l4s));
+	if (l4s)
+		print("L4S: it asks that its packets leave as ECT(1)\n");
 }
 
 /* For programs only: how to decode a trace of the private state. */
 static int show_state(const struct btf *btf)
 {
 	struct vars state = {};
-	int err;
+	int err = btf && output_is_json() ? vars_read_state(&state, btf) : 0;
 
-	if (!args.json)
-		return 0;
-	err = btf ? vars_read_state(&state, btf) : 0;
-	printf(",\n \"state\": [");
-	for (int i = 0; i < state.nr; i++)
-		printf("%s\n  {\"name\": %s, \"offset\": %u, \"bytes\": %u, \"signed\": %s}", i ? "," : "",
-		       json_text(state.var[i].name), state.var[i].offset, state.var[i].size,
-		       state.var[i].is_signed ? "true" : "false");
-	puts("]}");
+	member_break("\n ");
+	list_begin("state", "\n  ", "");
+	for (const struct var *v = state.var; v < state.var + state.nr; v++) {
+		object(text_of("name", v->name), integer_of("offset", v->offset), integer_of("bytes", v->size),
+		       flag_of("signed", v->is_signed));
+	}
+	level_end();
 	vars_free(&state);
 	return err;
 }
@@ -126,44 +121,39 @@ static int show_programs(__u32 btf_id)
 	__u32 id = 0, nr = 0;
 	int found = 0;
 
-	if (args.json)
-		printf(",\n \"programs\": [");
+	member_break("\n ");
+	list_begin("programs", "\n  ", "");
 	while (btf_id && (found = registry_program(btf_id, &id, &info)) > 0) {
-		if (args.json)
-			printf("%s\n  {\"id\": %u, \"name\": %s, \"type\": %s, \"insns\": %u, "
-			       "\"verified_insns\": %u, \"jited_bytes\": %u}",
-			       nr ? "," : "", id, json_text(info.name), json_text(libbpf_bpf_prog_type_str(info.type)),
-			       info.xlated_prog_len / 8, info.verified_insns, info.jited_prog_len);
+		object(integer_of("id", id), text_of("name", info.name),
+		       text_of("type", libbpf_bpf_prog_type_str(info.type)),
+		       integer_of("insns", info.xlated_prog_len / 8), integer_of("verified_insns", info.verified_insns),
+		       integer_of("jited_bytes", info.jited_prog_len));
 		nr++;
 		insns += info.xlated_prog_len / 8;
 		verified += info.verified_insns;
 	}
-	if (found < 0)
-		return -1;
-	if (args.json)
-		printf("]");
-	else if (nr)
-		printf("programs: %u, of %llu instructions; the verifier looked at %llu\n", nr, insns, verified);
-	return 0;
+	level_end();
+	if (nr)
+		print("programs: %u, of %llu instructions; the verifier looked at %llu\n", nr, insns, verified);
+	return found < 0 ? -1 : 0;
 }
 
+/* All that is shown is in its object. */
 static void show_head(const char *name, const char *object, const struct registered *reg)
 {
-	if (args.json) {
-		printf("{\"name\": %s, \"object\": %s, \"registered\": %s, \"map_id\": ", json_text(name),
-		       json_text(object), reg ? "true" : "false");
-		printf(reg && reg->map_id ? "%u" : "null", reg ? reg->map_id : 0);
-		printf(", \"unloading\": %s", reg && reg->unloading ? "true" : "false");
-	} else if (reg && !reg->map_id) {
-		printf("%s: drops ACKs that senders do not need\n", args.name);
-	} else if (reg) {
-		printf("%s: %s as struct_ops map %u, from object %s\n", args.name,
-		       reg->unloading ? "unloading, kept by its users," : "registered", reg->map_id, object);
-	} else if (strcmp(name, object)) {
-		printf("%s: registers as %s; its defaults:\n", object, name);
-	} else {
-		printf("%s: not registered; the defaults of its object:\n", name);
-	}
+	object_begin(NULL, "", "");
+	members(text_of("name", name), text_of("object", object), flag_of("registered", reg),
+		integer_if("map_id", reg && reg->map_id, reg ? reg->map_id : 0),
+		flag_of("unloading", reg && reg->unloading));
+	if (reg && !reg->map_id)
+		print("%s: drops ACKs that senders do not need\n", args.name);
+	else if (reg)
+		print("%s: %s as struct_ops map %u, from object %s\n", args.name,
+		      reg->unloading ? "unloading, kept by its users," : "registered", reg->map_id, object);
+	else if (strcmp(name, object))
+		print("%s: registers as %s; its defaults:\n", object, name);
+	else
+		print("%s: not registered; the defaults of its object:\n", name);
 }
 
 /* "  name             /sys/fs/cgroup/a, /sys/fs/cgroup/b" */
@@ -172,15 +162,14 @@ static void print_program(const struct attachments *all, __u32 btf_id, const cha
 	const char *cgroup, *sep = "";
 	int i = 0;
 
-	printf("  %-16s ", prog);
+	print("  %-16s ", prog);
 	while ((cgroup = attachments_cgroup(all, btf_id, NULL, &i))) {
 		if (!attachments_has(all, btf_id, cgroup, prog))
 			continue;
-		fputs(sep, stdout);
-		print_name(stdout, cgroup);
+		print("%s%s", sep, printable(cgroup));
 		sep = ", ";
 	}
-	puts(*sep ? "" : "-");
+	print(*sep ? "\n" : "-\n");
 }
 
 /* Where each program is; `o` NULL: the object is not built here. */
@@ -192,23 +181,20 @@ static int show_cgroups(const struct registered *reg, const struct object *o, co
 
 	if (!names)
 		return fail("out of memory");
-	if (args.json) {
-		attachments_json(all, btf_id, NULL);
-		printf(", \"cgroup_programs\": [");
-	} else if (*names) {
-		puts(!reg ? "cgroup programs:"
-		     : attachments_cgroup(all, btf_id, NULL, &i)
-			     ? "programs of a cgroup or a device, and where they are:"
-			     : "cgroup programs (not attached: only the sender is in place):");
-	}
+	if (output_is_json())
+		attachments_print(all, btf_id, NULL, "");
+	list_begin("cgroup_programs", "", "");
+	if (*names)
+		print("%s\n",
+		      !reg ? "cgroup programs:"
+		      : attachments_cgroup(all, btf_id, NULL, &i)
+			      ? "programs of a cgroup or a device, and where they are:"
+			      : "cgroup programs (not attached: only the sender is in place):");
 	for (const char **n = names; *n; n++) {
-		if (args.json)
-			printf("%s%s", n == names ? "" : ", ", json_text(*n));
-		else
-			print_program(all, btf_id, *n);
+		members(text_of(NULL, *n));
+		print_program(all, btf_id, *n);
 	}
-	if (args.json)
-		printf("]");
+	level_end();
 	free(names);
 	return 0;
 }
@@ -237,6 +223,7 @@ static int show_registered(const struct registered *reg, const struct object *o,
 		show_presets(btf);
 		show_vars("counters", &counters.vars, NULL, counters.bytes, false);
 		err = show_programs(reg->btf_id) || show_state(btf) ? -1 : 0;
+		level_end();
 	}
 	btf__free(btf);
 	params_free(&params);
@@ -263,7 +250,10 @@ static int show_built(const struct object *o, struct attachments *all)
 	show_vars("parameters", &o->params, o->data, o->rodata, true);
 	show_presets(o->btf);
 	show_vars("counters", &none, NULL, NULL, false);
-	return show_programs(0) || show_state(o->btf) ? -1 : 0;
+	if (show_programs(0) || show_state(o->btf))
+		return -1;
+	level_end();
+	return 0;
 }
 
 /* `asymcc thin`, which registers nothing. 0: no ACKs are thinned. */
@@ -299,6 +289,7 @@ static int show(void)
 	struct object o = {};
 	int err;
 
+	output_json(args.json);
 	if ((args.cgroup || args.dev) && strcmp(args.name, THIN))
 		return fail("%s: only `asymcc show " THIN "` takes it", args.dev ? "--dev" : "--cgroup");
 	if (args.cgroup && args.dev)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* All that asymcc has done on this machine, what of it will last, and what others did to it since. It changes nothing. */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,75 +20,37 @@
 #include "uses/thinning.h"
 #include "uses/trial.h"
 #include "uses/uses.h"
+#include "view/findings.h"
+#include "view/output.h"
 
 static struct {
 	bool json;
 } args;
 
 struct seen {
-	struct sight now;
+	struct report report; /* first: a line of it is an item here */
+	struct inventory now;
 	struct boots boots;
 	bool blind; /* without the right to read the kernel's BPF */
 	const char *section; /* that is being told */
-	bool needs_root; /* that it is told as a whole */
 	int nr; /* items of it */
 };
-
-/* --- the output: sections of items ---------------------------------------------------------------------------------- */
-
-static void begin(struct seen *s, const char *section, bool by_bpf)
-{
-	s->section = section;
-	s->needs_root = s->blind && by_bpf;
-	s->nr = 0;
-}
 
 /* Before each item. */
 static void item(struct seen *s)
 {
-	if (args.json)
-		printf(s->nr ? ",\n  " : "\n \"%s\": [\n  ", s->section);
+	if (s->nr++)
+		print("  ");
 	else
-		printf(s->nr ? "  " : "%s:\n  ", s->section);
-	s->nr++;
+		print("%s:\n  ", s->section);
 }
 
-static void end(const struct seen *s)
+static void print_line(struct report *r, enum grade grade, const char *what, const char *mend, const char *text)
 {
-	if (args.json)
-		printf(s->nr ? "]" : "\n \"%s\": []", s->section);
-	else if (!s->nr)
-		printf("%s: %s\n", s->section, s->needs_root ? "not seen: it needs root" : "nothing");
-}
-
-/* A text that says something of `what`, and the mend, or NULL. */
-static void __attribute__((format(printf, 4, 5)))
-tell(struct seen *s, const char *what, const char *mend, const char *fmt, ...)
-{
-	char text[4096];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	item(s);
-	if (args.json) {
-		printf("{\"name\": %s, \"text\": %s, \"mend\": %s}", json_text(what), json_text(text), json_text(mend));
-		return;
-	}
-	print_name(stdout, what);
-	fputs(": ", stdout);
-	print_name(stdout, text);
-	if (mend) {
-		fputs(": ", stdout);
-		print_name(stdout, mend);
-	}
-	putchar('\n');
-}
-
-static const char *yes(bool it_is)
-{
-	return it_is ? "true" : "false";
+	(void)grade;
+	item((struct seen *)r);
+	object(text_of("name", what), text_of("text", text), text_of("mend", mend));
+	print("%s: %s%s%s\n", printable(what), printable(text), mend ? ": " : "", mend ? printable(mend) : "");
 }
 
 /* --- loaded --------------------------------------------------------------------------------------------------------- */
@@ -99,9 +60,9 @@ static int print_values(const struct registered *reg)
 {
 	struct params p = {};
 	struct object o = {};
-	const char *sep = args.json ? "" : ", ";
 	int err = params_read(&p, reg->btf_id);
 
+	object_begin("values", "", "");
 	if (!err && object_open_if_built(&o, reg->object)) {
 		for (int i = 0; i < p.vars.nr; i++) {
 			const struct var *v = &p.vars.var[i], *built = vars_find(&o.params, v->name, strlen(v->name));
@@ -109,13 +70,11 @@ static int print_values(const struct registered *reg)
 
 			if (!built || is == object_get(&o, built))
 				continue;
-			if (args.json)
-				printf("%s%s: %lld", sep, json_text(v->name), is);
-			else
-				printf("%s%s=%lld", sep, v->name, is);
-			sep = ", ";
+			members(integer_of(v->name, is));
+			print(", %s=%lld", v->name, is);
 		}
 	}
+	level_end();
 	object_close(&o);
 	params_free(&p);
 	return err;
@@ -133,53 +92,46 @@ static int read_origin(const struct registered *reg, char file[STATE_TEXT])
 	return there < 0 ? -1 : 0;
 }
 
+static int print_loaded(struct seen *s, const struct registered *reg)
+{
+	const struct boot *b = boot_find(&s->boots, reg->name);
+	bool stays = b && b->starts && !reg->unloading;
+	time_t since = registry_since(reg->btf_id);
+	char file[STATE_TEXT], when[40];
+	int err;
+
+	if (since < 0)
+		return -1;
+	strftime(when, sizeof(when), output_is_json() ? "%FT%T%z" : "%F %T", localtime(&since));
+	err = read_origin(reg, file);
+	item(s);
+	object_begin(NULL, "", "");
+	members(text_of("name", reg->name), text_of("object", reg->object), text_of("file", *file ? file : NULL),
+		text_of("since", since ? when : NULL), flag_of("unloading", reg->unloading),
+		flag_of("after_reboot", stays));
+	if (*file)
+		print("%s: %s", reg->name, printable(file));
+	else
+		print("%s: object %s, not loaded by asymcc", reg->name, reg->object);
+	if (since)
+		print(", since %s", when);
+	err |= print_values(reg);
+	attachments_print(&s->now.all, reg->btf_id, NULL, "; programs in ");
+	level_end();
+	print(reg->unloading ? "; unloaded, it stays until its users end\n"
+	      : stays        ? "; %s loads it after a reboot\n"
+			     : "; gone after a reboot\n",
+	      stays ? b->unit : "");
+	return err;
+}
+
 static int tell_loaded(struct seen *s)
 {
 	const struct registry *r = &s->now.registry;
 	int err = 0;
 
-	for (const struct registered *reg = r->at; reg < r->at + r->nr && !err; reg++) {
-		const struct boot *b = boot_find(&s->boots, reg->name);
-		bool stays = b && b->starts && !reg->unloading;
-		char file[STATE_TEXT];
-		time_t since = registry_since(reg->btf_id);
-		char when[40];
-
-		strftime(when, sizeof(when), args.json ? "%FT%T%z" : "%F %T", localtime(&since));
-		if (since < 0)
-			return -1;
-		err = read_origin(reg, file);
-		item(s);
-		if (args.json) {
-			printf("{\"name\": %s, \"object\": %s, \"file\": %s, \"since\": %s, \"unloading\": %s, "
-			       "\"after_reboot\": %s, \"values\": {",
-			       json_text(reg->name), json_text(reg->object), json_text(*file ? file : NULL),
-			       json_text(since ? when : NULL), yes(reg->unloading), yes(stays));
-			err |= print_values(reg);
-			printf("}");
-			attachments_json(&s->now.all, reg->btf_id, NULL);
-			printf("}");
-			continue;
-		}
-		printf("%s: ", reg->name);
-		if (*file)
-			print_name(stdout, file);
-		else
-			printf("object %s, not loaded by asymcc", reg->object);
-		if (since)
-			printf(", since %s", when);
-		err |= print_values(reg);
-		if (attachments_cgroup(&s->now.all, reg->btf_id, NULL, &(int){ 0 })) {
-			printf("; programs in ");
-			attachments_print(&s->now.all, reg->btf_id, NULL);
-		}
-		if (reg->unloading)
-			printf("; unloaded, it stays until its users end\n");
-		else if (stays)
-			printf("; %s loads it after a reboot\n", b->unit);
-		else
-			printf("; gone after a reboot\n");
-	}
+	for (const struct registered *reg = r->at; reg < r->at + r->nr && !err; reg++)
+		err = print_loaded(s, reg);
 	return err;
 }
 
@@ -196,25 +148,20 @@ static void tell_use(struct seen *s, const struct use *u)
 	bool lasts = strcmp(u->by, "connections");
 
 	item(s);
-	if (args.json) {
-		printf("{\"name\": %s, \"by\": \"%s\", \"where\": %s, \"netns\": %s, \"connections\": ",
-		       json_text(u->cc), u->by, json_text(u->where), json_text(u->netns));
-		printf(lasts ? "null" : "%u", u->sockets);
-		printf(", \"after_reboot\": %s}", lasts ? yes(u->stays) : "null");
-		return;
-	}
-	printf("%s: ", u->cc);
-	if (!lasts)
-		printf("%u socket%s", u->sockets, u->sockets == 1 ? "" : "s");
+	object_begin(NULL, "", "");
+	members(text_of("name", u->cc), text_of("by", u->by), text_of("where", u->where), text_of("netns", u->netns),
+		integer_if("connections", !lasts, u->sockets));
+	members(lasts ? flag_of("after_reboot", u->stays) : text_of("after_reboot", NULL));
+	level_end();
+	if (lasts)
+		print("%s: %s", u->cc, u->by);
 	else
-		printf("%s", u->by);
-	if (u->where) {
-		putchar(' ');
-		print_name(stdout, u->where);
-	}
+		print("%s: %u socket%s", u->cc, u->sockets, u->sockets == 1 ? "" : "s");
+	if (u->where)
+		print(" %s", printable(u->where));
 	if (u->netns)
-		printf(strcmp(u->by, "default") ? " in %s" : " of %s", u->netns);
-	puts(!lasts ? "" : u->stays ? "; also after a reboot" : "; not after a reboot");
+		print(" %s %s", strcmp(u->by, "default") ? "in" : "of", u->netns);
+	print("%s\n", !lasts ? "" : u->stays ? "; also after a reboot" : "; not after a reboot");
 }
 
 /* The kernel's own are the default, and have connections, without us. */
@@ -301,10 +248,10 @@ static void tell_trial(const char *cc, bool by_systemd, long over, void *ctx)
 
 	snprintf(mend, sizeof(mend), "asymcc try %s --end", cc);
 	if (over <= 0)
-		tell(ctx, cc, NULL, "%ld s are left; %s sees to its end", -over,
-		     by_systemd ? "a timer of systemd" : "a process of its own");
+		report(ctx, GOOD, cc, NULL, "%ld s are left; %s sees to its end", -over,
+		       by_systemd ? "a timer of systemd" : "a process of its own");
 	else
-		tell(ctx, cc, mend, "its end is past for %ld s", over);
+		report(ctx, BAD, cc, mend, "its end is past for %ld s", over);
 }
 
 static int tell_trials(struct seen *s)
@@ -318,13 +265,8 @@ static int tell_shares(struct seen *s)
 	int i = 0, found;
 
 	while ((found = share_next(&s->now.all, &i, &share)) > 0) {
-		if (args.json) {
-			item(s);
-			share_json(&share);
-		} else {
-			printf(s->nr++ ? "" : "%s:\n", s->section);
-			share_print(stdout, &share, "  ");
-		}
+		item(s);
+		share_print(&share, "  ");
 	}
 	return found;
 }
@@ -339,15 +281,12 @@ static int tell_thinning(struct seen *s)
 
 		err = thinning_count(&t);
 		item(s);
-		if (args.json) {
-			thinning_json(&t);
-			printf(", \"whole\": %s, \"after_reboot\": %s}", yes(t.programs == THINNING_PROGRAMS),
-			       yes(stays));
-			continue;
-		}
-		thinning_print(stdout, t.cgroup);
-		printf(": %llu sent, %llu dropped%s\n", t.sent, t.dropped,
-		       stays ? "; also after a reboot" : "; not after a reboot");
+		object_begin(NULL, "", "");
+		thinning_members(&t);
+		members(flag_of("whole", t.programs == THINNING_PROGRAMS), flag_of("after_reboot", stays));
+		level_end();
+		print("%s: %llu sent, %llu dropped; %s after a reboot\n", printable(thinning_text(t.cgroup)), t.sent,
+		      t.dropped, stays ? "also" : "not");
 	}
 	return err;
 }
@@ -411,15 +350,15 @@ static void tell_unit(struct seen *s, const struct boot *b)
 	char missing[1024];
 
 	if (!strcmp(b->name, THIN)) {
-		tell(s, b->name, NULL, "%s: thin %s", b->unit, b->thin ? b->thin : "");
+		report(&s->report, NOTE, b->name, NULL, "%s: thin %s", b->unit, b->thin ? b->thin : "");
 		return;
 	}
 	missing_now(s, b, missing, sizeof(missing));
 	if (controller_available(b->name) == 0)
 		snprintf(missing, sizeof(missing), " it is not loaded");
-	tell(s, b->name, NULL, "%s: load %s%s%s%s%s%s%s", b->unit, b->name, b->load && *b->load ? " " : "",
-	     b->load ? b->load : "", b->use && *b->use ? "; use " : "", b->use ? b->use : "",
-	     *missing ? "; not so now:" : "", missing);
+	report(&s->report, NOTE, b->name, NULL, "%s: load %s%s%s%s%s%s%s", b->unit, b->name,
+	       b->load && *b->load ? " " : "", b->load ? b->load : "", b->use && *b->use ? "; use " : "",
+	       b->use ? b->use : "", *missing ? "; not so now:" : "", missing);
 }
 
 static int tell_boot(struct seen *s)
@@ -430,105 +369,37 @@ static int tell_boot(struct seen *s)
 		snprintf(mend, sizeof(mend), "systemctl enable %.*s", (int)strcspn(b->unit, " "), b->unit);
 		snprintf(conf, sizeof(conf), CONF_DIR "/%s.conf", b->name);
 		if (b->wrong)
-			tell(s, b->name, "mend the file", "%s: %s", conf, b->wrong);
+			report(&s->report, BAD, b->name, "mend the file", "%s: %s", conf, b->wrong);
 		else if (b->starts)
 			tell_unit(s, b);
 		else
-			tell(s, b->name, mend, "nothing starts what %s says", conf);
+			report(&s->report, NOTE, b->name, mend, "nothing starts what %s says", conf);
 	}
 	return 0;
-}
-
-/* --- what others did ------------------------------------------------------------------------------------------------ */
-
-static void tell_lost_cgroup(const char *cc, const char *path, bool gone, void *ctx)
-{
-	char mend[2200];
-
-	snprintf(mend, sizeof(mend), "asymcc use %s --cgroup %s%s, or asymcc unuse %s --cgroup %s", cc, path,
-		 gone ? " when it is there again" : "", cc, path);
-	tell(ctx, cc, mend, "cgroup %s was given it, and %s", path,
-	     gone ? "was removed since, as by a restart of its service" : "has it no more");
-}
-
-/* The controller that a route has now, if it is another. */
-static const char *route_has(const struct netns *ns, const char *text)
-{
-	for (int i = 0; i < ns->nr_route; i++)
-		if (!strcmp(ns->route[i].text, text))
-			return ns->route[i].name;
-	return NULL;
-}
-
-static void tell_changes_in(struct seen *s, const struct netns *ns)
-{
-	char mend[200];
-
-	if (*ns->given && strcmp(ns->given, ns->initial)) {
-		snprintf(mend, sizeof(mend), "asymcc use %s --default there again, or asymcc unuse %s --default",
-			 ns->given, ns->given);
-		tell(s, ns->given, mend, "it was made the default of %s, which has %s now", ns->name, ns->initial);
-	}
-	for (int i = 0; i < ns->nr_lost; i++) {
-		const char *cc = ns->lost[i].name, *text = ns->lost[i].text, *now = route_has(ns, text);
-
-		snprintf(mend, sizeof(mend), "asymcc use %s --route %.*s there again, or asymcc unuse %s", cc,
-			 (int)strcspn(text, " "), text, cc);
-		tell(s, cc, mend, "route %s in %s was given it, and %s%s", text, ns->name,
-		     now ? "has another now: " : "is gone, or was written anew without it", now ? now : "");
-	}
-	for (int i = 0; i < ns->nr_orphan; i++)
-		tell(s, "route", "ip route del it, or load that again",
-		     "%s in %s was made for a controller that is not loaded any more", ns->orphan[i].text, ns->name);
 }
 
 static int tell_others(struct seen *s)
 {
-	struct thinning t;
-	char mend[200];
-	int n = 0;
-
-	for (int i = 0; i < s->now.users.nr; i++)
-		tell_changes_in(s, &s->now.users.ns[i]);
-	if (!s->blind && cgroups_lost(&s->now.all, tell_lost_cgroup, s))
-		return -1;
-	for (int i = 0; i < s->now.all.nr; i++) {
-		const struct attached *ours = &s->now.all.at[i];
-
-		for (int k = 0; s->now.after && k < s->now.after[i].nr; k++) {
-			const struct attached *theirs = &s->now.after[i].at[k];
-
-			snprintf(mend, sizeof(mend), "`bpftool prog show id %u` tells whose it is", theirs->prog_id);
-			tell(s, *ours->used ? ours->used : ours->owner, mend,
-			     "in %s program %s of %s runs after it, and may %s", ours->cgroup, theirs->name,
-			     theirs->cgroup, *ours->used ? "choose another controller" : "undo what it sets");
-		}
-		if (*ours->used && controller_available(ours->used) == 0)
-			tell(s, ours->used, "load it, or asymcc unuse it",
-			     "cgroup %s is given it, and it is not loaded", ours->cgroup);
-	}
-	while (thinning_next(&s->now.all, &n, &t)) {
-		snprintf(mend, sizeof(mend), "asymcc thin --off %s, then thin there again", thinning_option(t.cgroup));
-		if (t.programs < THINNING_PROGRAMS)
-			tell(s, THIN, mend, "%s has only a part of its programs", t.cgroup);
-	}
-	return 0;
+	return findings_report(&s->report, &s->now, s->blind);
 }
 
 /* --- what was not looked at ----------------------------------------------------------------------------------------- */
 
 static int tell_unseen(struct seen *s)
 {
+	struct report *r = &s->report;
+
 	if (s->blind)
-		tell(s, "programs", "run it as root", "what is loaded, cgroups and thinning cannot be seen");
+		report(r, NOTE, "programs", "run it as root", "what is loaded, cgroups and thinning cannot be seen");
 	if (s->blind && s->now.users.nr == 1)
-		tell(s, "namespaces", "run it as root", "other network namespaces than this one cannot be seen");
+		report(r, NOTE, "namespaces", "run it as root",
+		       "other network namespaces than this one cannot be seen");
 	if (!s->blind && attachments_warn(&s->now.all, NULL))
-		tell(s, "programs", NULL, "some of asymcc run in a network namespace or a cgroup that cannot be seen");
-	for (int i = 0; i < s->now.users.nr; i++)
-		if (s->now.users.ns[i].unread)
-			tell(s, "netns", NULL, "%s cannot be read: %s", s->now.users.ns[i].name,
-			     s->now.users.ns[i].unread);
+		report(r, NOTE, "programs", NULL,
+		       "some of asymcc run in a network namespace or a cgroup that cannot be seen");
+	for (const struct netns *ns = s->now.users.ns; ns < s->now.users.ns + s->now.users.nr; ns++)
+		if (ns->unread)
+			report(r, NOTE, "netns", NULL, "%s cannot be read: %s", ns->name, ns->unread);
 	return 0;
 }
 
@@ -545,7 +416,7 @@ static bool is_blind(void)
 static int see(struct seen *s)
 {
 	s->blind = is_blind();
-	return sight_read(&s->now, s->blind) || boots_read(&s->boots) ? -1 : 0;
+	return inventory_read(&s->now, s->blind) || boots_read(&s->boots) ? -1 : 0;
 }
 
 static const struct {
@@ -560,21 +431,25 @@ static const struct {
 
 static int status(void)
 {
-	struct seen s = {};
+	struct seen s = { .report.line = print_line };
 	int err = see(&s);
 
-	if (!err && args.json)
-		putchar('{');
+	output_json(args.json);
+	if (!err)
+		object_begin(NULL, "\n ", "\n");
 	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]) && !err; i++) {
-		if (args.json && i)
-			putchar(',');
-		begin(&s, sections[i].name, sections[i].by_bpf);
+		s.section = sections[i].name;
+		s.nr = 0;
+		list_begin(s.section, "\n  ", "");
 		err = sections[i].tell(&s);
-		end(&s);
+		level_end();
+		if (!s.nr)
+			print("%s: %s\n", s.section,
+			      s.blind && sections[i].by_bpf ? "not seen: it needs root" : "nothing");
 	}
-	if (!err && args.json)
-		puts("\n}");
-	sight_free(&s.now);
+	if (!err)
+		level_end();
+	inventory_free(&s.now);
 	boots_free(&s.boots);
 	return err ? -1 : 0;
 }

@@ -13,6 +13,7 @@
 #include "kernel/registry.h"
 #include "uses/state.h"
 #include "uses/thinning.h"
+#include "view/output.h"
 #include "object/verifier.h"
 
 static struct {
@@ -95,8 +96,7 @@ static int attach(struct cgroup_programs *h, struct object *o)
 
 static void tell(const char *cgroup, bool there)
 {
-	thinning_print(stdout, cgroup);
-	printf(" are thinned%s\n", there ? ", with other values" : "");
+	print("%s are thinned%s\n", printable(thinning_text(cgroup)), there ? ", with other values" : "");
 }
 
 static int start_in(struct cgroup_programs *h, struct object *o, const struct texts *set)
@@ -232,9 +232,8 @@ static int stop(void)
 			err = change(&t, &off);
 	err = attachments_detach(&all) || err ? -1 : 0;
 	if (!err && all.nr) {
-		printf("ACKs are no longer thinned in ");
-		attachments_print(&all, 0, NULL);
-		putchar('\n');
+		attachments_print(&all, 0, NULL, "ACKs are no longer thinned in ");
+		print("\n");
 	}
 	if (!one && attachments_warn(&all, THIN))
 		err = -1;

@@ -16,6 +16,7 @@
 #include "kernel/device.h"
 #include "uses/share.h"
 #include "uses/thinning.h"
+#include "view/output.h"
 
 #define SHARE_LINES 3 /* that one takes at most */
 
@@ -107,7 +108,7 @@ static int take(struct picture *p)
 	return 0;
 }
 
-static const char *text_of(char *text, size_t size, enum unit unit, double v)
+static const char *value_text(char *text, size_t size, enum unit unit, double v)
 {
 	static const char *const prefix[] = { "", "K", "M", "G", "T" };
 	size_t p = 0;
@@ -133,41 +134,35 @@ static const char *text_of(char *text, size_t size, enum unit unit, double v)
 	return text;
 }
 
-static void json_value(const char *name, enum unit unit, double v)
+static void member_value(const char *name, enum unit unit, double v)
 {
-	printf("\"%s\": ", name);
-	if (isnan(v))
-		printf("null");
-	else
-		printf("%.*f", unit == RATIO || unit == SECONDS ? 6 : 0, v);
+	members(real_of(name, unit == RATIO || unit == SECONDS ? "%.6f" : "%.0f", v));
 }
 
-/* Its members that a socket has in any state. */
-static void json_flow(const struct flow *f)
+/* Its members that a socket has in any state; the object goes on. */
+static void begin_flow(const struct flow *f)
 {
-	printf("{\"netns\": %s, \"local\": \"%s\", \"peer\": \"%s\", \"state\": \"%s\"", json_text(f->netns), f->local,
-	       f->peer, f->state);
+	object_begin(NULL, "", "");
+	members(text_of("netns", f->netns), text_of("local", f->local), text_of("peer", f->peer),
+		text_of("state", f->state));
 }
 
 static void json_group(const struct group *g)
 {
-	printf("{\"name\": %s, ", json_text(g->flow->cc));
-	json_value("goodput_bps", RATE, g->goodput);
-	printf(", ");
-	json_value("jain_index", RATIO, g->jain);
-	printf(", ");
-	json_value("retransmits", NUMBER, g->retrans);
-	printf(", \"flows\": [");
+	object_begin(NULL, "", "");
+	members(text_of("name", g->flow->cc));
+	member_value("goodput_bps", RATE, g->goodput);
+	member_value("jain_index", RATIO, g->jain);
+	member_value("retransmits", NUMBER, g->retrans);
+	list_begin("flows", "\n  ", "\n ");
 	for (const struct flow *f = g->flow; f < g->flow + g->nr; f++) {
-		printf("%s\n  ", f > g->flow ? "," : "");
-		json_flow(f);
-		for (int v = 0; v < NR_VALUES; v++) {
-			printf(", ");
-			json_value(columns[v].json, columns[v].unit, f->value[v]);
-		}
-		putchar('}');
+		begin_flow(f);
+		for (int v = 0; v < NR_VALUES; v++)
+			member_value(columns[v].json, columns[v].unit, f->value[v]);
+		level_end();
 	}
-	printf("\n ]}");
+	level_end();
+	level_end();
 }
 
 static void print_json(const struct picture *p)
@@ -175,30 +170,32 @@ static void print_json(const struct picture *p)
 	const struct look *l = &p->look;
 	struct group g;
 
-	printf("{\"all_namespaces\": %s, \"controllers\": [", l->met_home && !l->nr_unread ? "true" : "false");
+	object_begin(NULL, "", "");
+	members(flag_of("all_namespaces", l->met_home && !l->nr_unread));
+	list_begin("controllers", "\n ", "\n");
 	for (size_t at = 0; at < l->flows.nr; at += g.nr) {
 		g = group_from(l, at);
-		printf("%s\n ", at ? "," : "");
 		json_group(&g);
 	}
-	printf(l->flows.nr ? "\n], \"others\": [" : "], \"others\": [");
+	level_end();
+	list_begin("others", "\n ", "\n");
 	for (size_t i = 0; i < l->others.nr; i++) {
-		printf("%s\n ", i ? "," : "");
-		json_flow(&l->others.at[i]);
-		putchar('}');
+		begin_flow(&l->others.at[i]);
+		level_end();
 	}
-	printf(l->others.nr ? "\n], \"thinning\": [" : "], \"thinning\": [");
+	level_end();
+	list_begin("thinning", "", "");
 	for (int i = 0; i < p->nr_thin; i++) {
-		fputs(i ? ", " : "", stdout);
-		thinning_json(&p->thin[i]);
-		putchar('}');
+		object_begin(NULL, "", "");
+		thinning_members(&p->thin[i]);
+		level_end();
 	}
-	printf("], \"shares\": [");
-	for (int i = 0; i < p->nr_share; i++) {
-		fputs(i ? ", " : "", stdout);
-		share_json(&p->share[i]);
-	}
-	puts("]}");
+	level_end();
+	list_begin("shares", "", "");
+	for (int i = 0; i < p->nr_share; i++)
+		share_print(&p->share[i], "");
+	level_end();
+	level_end();
 }
 
 static const char *netns_text(const struct flow *f)
@@ -232,26 +229,26 @@ static struct widths widths_of(const struct look *l)
 }
 
 /* "fast: 3 flows, 15.7Mbit/s, Jain index 0.999, 0 retransmitted", and those of its flows that have room */
-static void print_group(FILE *out, const struct group *g, const struct widths *w)
+static void print_group(const struct group *g, const struct widths *w)
 {
 	char text[32];
 
-	fprintf(out, "%s: %zu flow%s", g->flow->cc, g->nr, g->nr > 1 ? "s" : "");
+	print("%s: %zu flow%s", g->flow->cc, g->nr, g->nr > 1 ? "s" : "");
 	if (g->shown < g->nr)
-		fprintf(out, " (%zu not shown)", g->nr - g->shown);
+		print(" (%zu not shown)", g->nr - g->shown);
 	if (isnan(g->goodput))
-		fprintf(out, ", rates not known before a second look");
+		print(", rates not known before a second look");
 	else
-		fprintf(out, ", %s/s", text_of(text, sizeof(text), RATE, g->goodput));
-	fprintf(out, ", Jain index %s", text_of(text, sizeof(text), RATIO, g->jain));
-	fprintf(out, ", %.0f retransmitted\n", g->retrans);
+		print(", %s/s", value_text(text, sizeof(text), RATE, g->goodput));
+	print(", Jain index %s", value_text(text, sizeof(text), RATIO, g->jain));
+	print(", %.0f retransmitted\n", g->retrans);
 	for (const struct flow *f = g->flow; f < g->flow + g->shown; f++) {
-		fprintf(out, "%-*s %-*s", w->local, f->local, w->peer, f->peer);
+		print("%-*s %-*s", w->local, f->local, w->peer, f->peer);
 		if (w->netns)
-			fprintf(out, " %-*s", w->netns, netns_text(f));
+			print(" %-*s", w->netns, netns_text(f));
 		for (int v = 0; v < NR_VALUES && columns[v].head; v++)
-			fprintf(out, " %9s", text_of(text, sizeof(text), columns[v].unit, f->value[v]));
-		fputc('\n', out);
+			print(" %9s", value_text(text, sizeof(text), columns[v].unit, f->value[v]));
+		print("\n");
 	}
 }
 
@@ -272,7 +269,7 @@ static void share_rows(struct group *groups, size_t nr, size_t rows)
 }
 
 /* The picture, of `rows` lines at most if that holds the controllers. */
-static void print_text(FILE *out, const struct picture *p, size_t rows)
+static void print_text(const struct picture *p, size_t rows)
 {
 	const struct look *l = &p->look;
 	struct group *groups = calloc(l->flows.nr + 1, sizeof(*groups));
@@ -282,34 +279,32 @@ static void print_text(FILE *out, const struct picture *p, size_t rows)
 	if (!groups)
 		return;
 	for (const struct thinning *t = p->thin; t < p->thin + p->nr_thin; t++) {
-		fputs("ACKs thinned in ", out);
-		print_name(out, t->cgroup);
-		fprintf(out, ": %llu sent, %llu dropped\n", t->sent, t->dropped);
+		print("ACKs thinned in %s: %llu sent, %llu dropped\n", printable(t->cgroup), t->sent, t->dropped);
 	}
 	for (int i = 0; i < p->nr_share; i++)
-		share_print(out, &p->share[i], "");
+		share_print(&p->share[i], "");
 	for (size_t at = 0; at < l->flows.nr; at += groups[nr++].nr)
 		groups[nr] = group_from(l, at);
 	used = 1 + p->nr_thin + SHARE_LINES * p->nr_share + nr + !l->met_home;
 	share_rows(groups, nr, rows > used ? rows - used : 0);
 	if (!l->met_home)
-		fputs("this network namespace only: other ones take root\n", out);
+		print("this network namespace only: other ones take root\n");
 	if (!l->flows.nr) {
-		fprintf(out, "no established connections%s%s\n", l->name ? " of " : "", l->name ? l->name : "");
+		print("no established connections%s%s\n", l->name ? " of " : "", l->name ? l->name : "");
 	} else {
-		fprintf(out, "%-*s %-*s", w.local, "LOCAL", w.peer, "PEER");
+		print("%-*s %-*s", w.local, "LOCAL", w.peer, "PEER");
 		if (w.netns)
-			fprintf(out, " %-*s", w.netns, "NETNS");
+			print(" %-*s", w.netns, "NETNS");
 		for (int v = 0; v < NR_VALUES && columns[v].head; v++)
-			fprintf(out, " %9s", columns[v].head);
-		fputc('\n', out);
+			print(" %9s", columns[v].head);
+		print("\n");
 		for (struct group *g = groups; g < groups + nr; g++)
-			print_group(out, g, &w);
+			print_group(g, &w);
 	}
 	if (l->others.nr && (!l->flows.nr || rows == SIZE_MAX)) { /* listeners, say: they keep it as well */
-		fprintf(out, "%zu socket%s %s in another state:\n", l->others.nr, l->others.nr > 1 ? "s have" : " has",
-			l->name);
-		print_sockets(out, l, false);
+		print("%zu socket%s %s in another state:\n", l->others.nr, l->others.nr > 1 ? "s have" : " has",
+		      l->name);
+		print_sockets(l, false);
 	}
 	free(groups);
 }
@@ -334,9 +329,11 @@ static int draw(const struct picture *p)
 		w = (struct winsize){ .ws_row = 24, .ws_col = 80 };
 	if (!f)
 		return -1;
+	output_to(f);
 	if (l->nr_unread)
-		fprintf(f, "%s\n", l->unread);
-	print_text(f, p, w.ws_row - !!l->nr_unread);
+		print("%s\n", l->unread);
+	print_text(p, w.ws_row - !!l->nr_unread);
+	output_to(NULL);
 	if (fclose(f)) {
 		free(text);
 		return -1;
@@ -413,7 +410,7 @@ static int print_once(struct picture *p)
 	if (args.json)
 		print_json(p);
 	else
-		print_text(stdout, p, SIZE_MAX);
+		print_text(p, SIZE_MAX);
 	return err;
 }
 
@@ -431,6 +428,7 @@ static int top(void)
 	struct look *l = &p.look;
 	int err = take(&p);
 
+	output_json(args.json);
 	if (err && *l->error)
 		fail("%s", l->error);
 	if (!err && l->name && !l->flows.nr && !l->others.nr)

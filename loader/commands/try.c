@@ -15,6 +15,7 @@
 #include "uses/share.h"
 #include "uses/state.h"
 #include "uses/trial.h"
+#include "view/output.h"
 
 #define NOT_GIVEN -1
 
@@ -30,58 +31,36 @@ static const char *const ages[NR_AGES] = { "existed", "began" };
 
 /* --- the output ----------------------------------------------------------------------------------------------------- */
 
-static void json_number(const char *name, double v, int digits)
-{
-	printf(", \"%s\": ", name);
-	if (isnan(v))
-		printf("null");
-	else
-		printf("%.*f", digits, v);
-}
-
-static void json_phase(const char *name, const struct phase *p)
-{
-	printf("\n  {\"phase\": \"%s\", \"seconds\": %.6f", name, p->seconds);
-	for (int age = 0; age < NR_AGES; age++) {
-		printf(", \"%s\": {\"connections\": %zu", ages[age], p->of[age].nr);
-		json_number("goodput_bps", phase_goodput(p, age), 0);
-		json_number("srtt_s", phase_rtt(p, age), 6);
-		json_number("retransmitted_share", phase_resent(p, age), 6);
-		putchar('}');
-	}
-	putchar('}');
-}
-
-static void cell(double v, double scale, const char *unit)
+static void print_cell(const char *key, const char *format, double v, double scale, const char *unit)
 {
 	char text[32] = "-";
 
+	members(real_of(key, format, v));
 	if (!isnan(v))
 		snprintf(text, sizeof(text), "%.2f%s", v * scale, unit);
-	printf(" %13s", text);
+	print(" %13s", text);
 }
 
-static void text_phase(const char *name, const struct phase *p)
-{
-	for (int age = 0; age < NR_AGES; age++) {
-		printf("%-7s %4.0fs %8zu %-8s", name, p->seconds, p->of[age].nr, ages[age]);
-		cell(phase_goodput(p, age), 1e-6, "Mbit/s");
-		cell(phase_rtt(p, age), 1e3, "ms");
-		cell(phase_resent(p, age), 100, "%");
-		putchar('\n');
-	}
-}
-
-static void tell_phase(int i, const struct phase *p)
+static void print_phase(const char *name, const struct phase *p)
 {
 	static bool more;
 
-	if (times.json && more)
-		putchar(',');
-	else if (!times.json && !more)
-		printf("%-13s %-17s %13s %13s %13s\n", "", "CONNECTIONS", "GOODPUT", "SRTT", "RETRANSMITTED");
-	(times.json ? json_phase : text_phase)(names[i], p);
+	if (!more)
+		print("%-13s %-17s %13s %13s %13s\n", "", "CONNECTIONS", "GOODPUT", "SRTT", "RETRANSMITTED");
 	more = true;
+	object_begin(NULL, "", "");
+	members(text_of("phase", name), real_of("seconds", "%.6f", p->seconds));
+	for (int age = 0; age < NR_AGES; age++) {
+		print("%-7s %4.0fs %8zu %-8s", name, p->seconds, p->of[age].nr, ages[age]);
+		object_begin(ages[age], "", "");
+		members(integer_of("connections", p->of[age].nr));
+		print_cell("goodput_bps", "%.0f", phase_goodput(p, age), 1e-6, "Mbit/s");
+		print_cell("srtt_s", "%.6f", phase_rtt(p, age), 1e3, "ms");
+		print_cell("retransmitted_share", "%.6f", phase_resent(p, age), 100, "%");
+		level_end();
+		print("\n");
+	}
+	level_end();
 	fflush(stdout);
 }
 
@@ -158,19 +137,20 @@ static int measure(int i, long seconds, const sigset_t *signals)
 	int sig = phase_measure(&p, &args, seconds, signals);
 
 	if (sig >= 0 && (seconds || i == DURING))
-		tell_phase(i, &p);
+		print_phase(names[i], &p);
 	return sig > 0 ? fail("stopped by signal %d (%s)", sig, strsignal(sig)) : sig;
 }
 
 static void print_end(int left)
 {
-	if (times.json)
-		printf("], \"as_before\": %s}\n", left ? "false" : "true");
-	else if (left > 0)
-		printf("%s is taken back; %d place%s changed by others meanwhile\n", args.cc, left,
-		       left == 1 ? " was" : "s were");
+	level_end();
+	members(flag_of("as_before", !left));
+	level_end();
+	if (left > 0)
+		print("%s is taken back; %d place%s changed by others meanwhile\n", args.cc, left,
+		      left == 1 ? " was" : "s were");
 	else if (!left)
-		printf("%s is taken back: all is as it was\n", args.cc);
+		print("%s is taken back: all is as it was\n", args.cc);
 }
 
 static int run_trial(const sigset_t *signals)
@@ -181,12 +161,11 @@ static int run_trial(const sigset_t *signals)
 
 	if (err)
 		return -1;
-	if (times.json)
-		printf("{\"name\": %s, \"guard\": \"%s\", \"phases\": [", json_text(args.cc),
-		       t.by_systemd ? "systemd" : "process");
-	else
-		printf("%s is tried for %ld s; if this command cannot end it, %s does\n", args.cc, times.seconds,
-		       t.guard);
+	output_json(times.json);
+	object_begin(NULL, "", "");
+	members(text_of("name", args.cc), text_of("guard", t.by_systemd ? "systemd" : "process"));
+	list_begin("phases", "\n  ", "");
+	print("%s is tried for %ld s; if this command cannot end it, %s does\n", args.cc, times.seconds, t.guard);
 	fflush(stdout);
 	err = measure(BEFORE, around, signals);
 	if (!err)

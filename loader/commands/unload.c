@@ -114,7 +114,7 @@ static void print_waiting(void)
 	else
 		printf("%s: waiting for a socket that is not connected yet: the kernel does not tell which\n",
 		       args.name);
-	print_sockets(stdout, &kept.look, true);
+	print_sockets(&kept.look, true);
 	fflush(stdout);
 }
 
@@ -162,7 +162,7 @@ static void print_kept(void)
 		       idle == 1 ? " keeps" : "s keep", idle == 1 ? "s" : "");
 	putchar('\n');
 	if (nr + idle)
-		print_sockets(stdout, &kept.look, true);
+		print_sockets(&kept.look, true);
 }
 
 /* "fast unloaded; detached from /sys/fs/cgroup; 2 sockets keep it until closed" */
@@ -172,10 +172,8 @@ static void print_unloaded(const struct found *f, bool detached)
 	char *still = NULL;
 
 	printf("%s unloaded", args.name);
-	if (detached && f->mine.nr) {
-		printf("; detached from ");
-		attachments_print(&f->mine, 0, NULL);
-	}
+	if (detached)
+		attachments_print(&f->mine, 0, NULL, "; detached from ");
 	if (*f->where && args.drain)
 		printf("; taken back from %s", f->where);
 	else if (*f->where && !netns_read(&now))
@@ -222,9 +220,8 @@ static int unload_left_over(const struct found *f, const struct registered *reg)
 {
 	if (attachments_detach(&f->mine))
 		return -1;
-	printf("%s %s; its programs were left over and are detached from ", args.name,
-	       reg ? "is unloaded already" : "is not registered");
-	attachments_print(&f->mine, 0, NULL);
+	printf("%s %s", args.name, reg ? "is unloaded already" : "is not registered");
+	attachments_print(&f->mine, 0, NULL, "; its programs were left over and are detached from ");
 	putchar('\n');
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "kernel/clock.h"
 #include "kernel/device.h"
 #include "kernel/registry.h"
+#include "view/output.h"
 
 #define MAX_MAPS 64        /* of a program: the kernel's MAX_USED_MAPS */
 #define DYING_TRIES 60 /* 3 s: the kernel frees a network namespace when it has time */
@@ -395,33 +396,27 @@ const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, cons
 	return NULL;
 }
 
-void attachments_print(const struct attachments *all, __u32 btf_id, const char *owner)
+static void list_places(const struct attachments *all, __u32 btf_id, const char *owner, bool devices)
 {
-	const char *cgroup, *sep = "";
+	const char *cgroup;
 	int i = 0;
 
-	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
-		fputs(sep, stdout);
-		print_name(stdout, cgroup);
-		sep = ", ";
-	}
+	list_begin(devices ? "devices" : "cgroups", "", "");
+	while ((cgroup = attachments_cgroup(all, btf_id, owner, &i)))
+		if (is_on_device(cgroup) == devices)
+			members(text_of(NULL, cgroup + (devices ? strlen(ON_DEVICE) : 0)));
+	level_end();
 }
 
-void attachments_json(const struct attachments *all, __u32 btf_id, const char *owner)
+void attachments_print(const struct attachments *all, __u32 btf_id, const char *owner, const char *before)
 {
-	for (int devices = 0; devices < 2; devices++) {
-		const char *cgroup, *sep = "";
-		int i = 0;
+	const char *cgroup;
+	int i = 0;
 
-		printf(", \"%s\": [", devices ? "devices" : "cgroups");
-		while ((cgroup = attachments_cgroup(all, btf_id, owner, &i))) {
-			if (is_on_device(cgroup) != devices)
-				continue;
-			printf("%s%s", sep, json_text(cgroup + (devices ? strlen(ON_DEVICE) : 0)));
-			sep = ", ";
-		}
-		printf("]");
-	}
+	list_places(all, btf_id, owner, false);
+	list_places(all, btf_id, owner, true);
+	for (; (cgroup = attachments_cgroup(all, btf_id, owner, &i)); before = ", ")
+		print("%s%s", before, printable(cgroup));
 }
 
 bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog)

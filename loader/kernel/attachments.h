@@ -71,10 +71,8 @@ int fail_detach(const char *prog, const char *cgroup, int err);
  * of any). *i is 0 at first; NULL at the end.
  */
 const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, const char *owner, int *i);
-/* "/sys/fs/cgroup/a, /sys/fs/cgroup/b" */
-void attachments_print(const struct attachments *all, __u32 btf_id, const char *owner);
-/* The same as a JSON object's members "cgroups" and "devices". */
-void attachments_json(const struct attachments *all, __u32 btf_id, const char *owner);
+/* As text "/sys/fs/cgroup/a, /sys/fs/cgroup/b", behind `before` if there are some; in JSON members "cgroups" and "devices". */
+void attachments_print(const struct attachments *all, __u32 btf_id, const char *owner, const char *before);
 /* Is the program called `prog` among those of `btf_id` in this cgroup? */
 bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog);
 

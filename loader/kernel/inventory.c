@@ -3,7 +3,7 @@
 
 #include "kernel/inventory.h"
 
-int sight_read(struct sight *s, bool blind)
+int inventory_read(struct inventory *s, bool blind)
 {
 	if ((!blind && registry_read(&s->registry)) || netns_read(&s->users) || (!blind && attachments_read(&s->all)))
 		return -1;
@@ -11,7 +11,7 @@ int sight_read(struct sight *s, bool blind)
 	return blind || s->after ? 0 : -1;
 }
 
-void sight_free(struct sight *s)
+void inventory_free(struct inventory *s)
 {
 	attachments_after_free(s->after, &s->all);
 	s->after = NULL;

@@ -7,7 +7,7 @@
 #include "kernel/netns.h"
 #include "kernel/registry.h"
 
-struct sight {
+struct inventory {
 	struct registry registry;
 	struct netns_list users;
 	struct attachments all;
@@ -15,8 +15,8 @@ struct sight {
 };
 
 /* `blind`: without the right to read the kernel's BPF, `users` alone. -1 with a message. */
-int sight_read(struct sight *s, bool blind);
+int inventory_read(struct inventory *s, bool blind);
 /* It is empty then. */
-void sight_free(struct sight *s);
+void inventory_free(struct inventory *s);
 
 #endif

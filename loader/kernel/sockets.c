@@ -13,6 +13,7 @@
 #include "kernel/sockets.h"
 #include "kernel/netlink.h"
 #include "kernel/netns.h"
+#include "view/output.h"
 
 #define SSTHRESH_INFINITE 0x7fffffff
 #define PRINTED 10 /* of sockets that keep a controller: the rest are counted */
@@ -272,24 +273,23 @@ static int listeners_first(const void *a, const void *b)
 	return d ? d : strcmp(x->local, y->local);
 }
 
-static void print_socket(FILE *out, const struct flow *f, const struct holder *h)
+static void print_socket(const struct flow *f, const struct holder *h)
 {
 	if (h->pid)
-		fprintf(out, "  %s (pid %d): ", h->name, h->pid);
+		print("  %s (pid %d): ", h->name, h->pid);
 	else
-		fprintf(out,
-			"  %s: ", f->inode ? "a process not seen here" : "no process (closed, or not accepted yet)");
-	fprintf(out, "%s", f->local);
+		print("  %s: ", f->inode ? "a process not seen here" : "no process (closed, or not accepted yet)");
+	print("%s", f->local);
 	if (!f->listens)
-		fprintf(out, " to %s", f->peer);
-	fprintf(out, ", %s", f->state);
+		print(" to %s", f->peer);
+	print(", %s", f->state);
 	if (f->own)
-		fputc('\n', out);
+		print("\n");
 	else
-		fprintf(out, ", %s\n", f->netns);
+		print(", %s\n", f->netns);
 }
 
-void print_sockets(FILE *out, const struct look *l, bool with_flows)
+void print_sockets(const struct look *l, bool with_flows)
 {
 	size_t nr = 0, all = l->others.nr + (with_flows ? l->flows.nr : 0);
 	const struct flow *some[PRINTED];
@@ -303,7 +303,7 @@ void print_sockets(FILE *out, const struct look *l, bool with_flows)
 	}
 	holders_find(h, nr);
 	for (size_t i = 0; i < nr; i++)
-		print_socket(out, some[i], &h[i]);
+		print_socket(some[i], &h[i]);
 	if (all > nr)
-		fprintf(out, "  and %zu more\n", all - nr);
+		print("  and %zu more\n", all - nr);
 }

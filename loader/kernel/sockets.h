@@ -69,6 +69,6 @@ struct group {
 struct group group_from(const struct look *l, size_t at);
 
 /* The first few, a line each, listeners first: process, addresses, state, namespace. Flows come last, or not at all. */
-void print_sockets(FILE *out, const struct look *l, bool with_flows);
+void print_sockets(const struct look *l, bool with_flows);
 
 #endif

@@ -7,6 +7,7 @@
 #include "kernel/registry.h"
 #include "view/text.h"
 #include "uses/share.h"
+#include "view/output.h"
 
 #define Z 1.96 /* of the normal distribution, for 95 % */
 
@@ -125,81 +126,68 @@ int share_next(const struct attachments *all, int *i, struct share *s)
 	return found;
 }
 
-static void print_ratio(FILE *out, const char *name, const struct interval *v)
+static void print_ratio(const char *name, const struct interval *v)
 {
-	fprintf(out, "%s ", name);
 	if (isnan(v->value))
-		fprintf(out, "not known");
+		print("%s not known", name);
 	else if (isnan(v->low))
-		fprintf(out, "%+.1f%%", 100 * (v->value - 1));
+		print("%s %+.1f%%", name, 100 * (v->value - 1));
 	else
-		fprintf(out, "%+.1f%% (%+.1f to %+.1f)", 100 * (v->value - 1), 100 * (v->low - 1), 100 * (v->high - 1));
+		print("%s %+.1f%% (%+.1f to %+.1f)", name, 100 * (v->value - 1), 100 * (v->low - 1),
+		      100 * (v->high - 1));
 }
 
-void share_print(FILE *out, const struct share *s, const char *indent)
-{
-	char when[40];
-
-	fprintf(out, "%s%s is given to %g%% of new connections in ", indent, s->cc, s->percent);
-	print_name(out, s->cgroup);
-	fprintf(out, "; ended: %llu with it, %llu without\n", s->connections[1], s->connections[0]);
-	fprintf(out, "%s  with it, 95%% intervals: ", indent);
-	print_ratio(out, "goodput", &s->goodput_ratio);
-	print_ratio(out, ", RTT", &s->rtt_ratio);
-	fprintf(out, ", retransmitted ");
-	if (isnan(s->resent_difference.value))
-		fprintf(out, "not known\n");
-	else
-		fprintf(out, "%.3f%%, not %.3f%% (%+.3f to %+.3f)\n", 100 * s->resent[1], 100 * s->resent[0],
-			100 * s->resent_difference.low, 100 * s->resent_difference.high);
-	if (s->stopped) {
-		strftime(when, sizeof(when), "%F %T", localtime(&s->stopped));
-		fprintf(out,
-			"%s  stopped by itself at %s: goodput was worse by more than %.0f%%; new connections do not take it\n",
-			indent, when, s->worse);
-	} else if (s->worse > 0) {
-		fprintf(out,
-			"%s  it stops by itself if goodput is worse by more than %.0f%%, after %u connections of each\n",
-			indent, s->worse, s->least);
-	}
-}
-
-static void json_number(const char *name, double v)
-{
-	printf(", \"%s\": ", name);
-	if (isnan(v) || isinf(v))
-		printf("null");
-	else
-		printf("%.9g", v);
-}
-
-static void json_interval(const char *name, const struct interval *v)
+static void member_interval(const char *name, const struct interval *v)
 {
 	char part[40];
 
-	json_number(name, v->value);
+	members(real_of(name, "%.9g", v->value));
 	snprintf(part, sizeof(part), "%s_low", name);
-	json_number(part, v->low);
+	members(real_of(part, "%.9g", v->low));
 	snprintf(part, sizeof(part), "%s_high", name);
-	json_number(part, v->high);
+	members(real_of(part, "%.9g", v->high));
 }
 
-void share_json(const struct share *s)
+static void print_members(const struct share *s)
 {
 	static const char *const groups[2] = { "rest", "given" };
 
-	printf("{\"name\": %s, \"cgroup\": %s, \"percent\": %g, \"stopped\": %s", json_text(s->cc),
-	       json_text(s->cgroup), s->percent, s->stopped ? "true" : "false");
+	object_begin(NULL, "", "");
+	members(text_of("name", s->cc), text_of("cgroup", s->cgroup), real_of("percent", "%g", s->percent),
+		flag_of("stopped", s->stopped));
 	for (int k = 0; k < 2; k++) {
-		printf(", \"%s\": {\"connections\": %llu", groups[k], s->connections[k]);
-		json_number("goodput_bps", s->goodput[k]);
-		json_number("srtt_s", s->rtt[k]);
-		json_number("retransmitted_share", s->resent[k]);
-		putchar('}');
+		object_begin(groups[k], "", "");
+		members(integer_of("connections", s->connections[k]), real_of("goodput_bps", "%.9g", s->goodput[k]),
+			real_of("srtt_s", "%.9g", s->rtt[k]), real_of("retransmitted_share", "%.9g", s->resent[k]));
+		level_end();
 	}
-	json_interval("goodput_ratio", &s->goodput_ratio);
-	json_interval("srtt_ratio", &s->rtt_ratio);
-	json_interval("retransmitted_difference", &s->resent_difference);
-	json_number("stop_if_worse_percent", s->worse);
-	printf(", \"least\": %u}", s->least);
+	member_interval("goodput_ratio", &s->goodput_ratio);
+	member_interval("srtt_ratio", &s->rtt_ratio);
+	member_interval("retransmitted_difference", &s->resent_difference);
+	members(real_of("stop_if_worse_percent", "%.9g", s->worse), integer_of("least", s->least));
+	level_end();
+}
+
+void share_print(const struct share *s, const char *indent)
+{
+	char when[40];
+
+	print_members(s);
+	print("%s is given to %g%% of new connections in %s; ended: %llu with it, %llu without\n", s->cc, s->percent,
+	      printable(s->cgroup), s->connections[1], s->connections[0]);
+	print("%s  with it, 95%% intervals: ", indent);
+	print_ratio("goodput", &s->goodput_ratio);
+	print_ratio(", RTT", &s->rtt_ratio);
+	if (isnan(s->resent_difference.value))
+		print(", retransmitted not known\n");
+	else
+		print(", retransmitted %.3f%%, not %.3f%% (%+.3f to %+.3f)\n", 100 * s->resent[1], 100 * s->resent[0],
+		      100 * s->resent_difference.low, 100 * s->resent_difference.high);
+	strftime(when, sizeof(when), "%F %T", localtime(&s->stopped));
+	if (s->stopped)
+		print("%s  stopped by itself at %s: goodput was worse by more than %.0f%%; new connections do not take it\n",
+		      indent, when, s->worse);
+	else if (s->worse > 0)
+		print("%s  it stops by itself if goodput is worse by more than %.0f%%, after %u connections of each\n",
+		      indent, s->worse, s->least);
 }

@@ -37,9 +37,7 @@ unsigned int share_bound(long hundredths);
 
 /* The next one; *i is 0 at first. 1: there is one, 0: at the end, -1 with a message. */
 int share_next(const struct attachments *all, int *i, struct share *s);
-/* Some lines, each begins with `indent`. */
-void share_print(FILE *out, const struct share *s, const char *indent);
-/* An object. */
-void share_json(const struct share *s);
+/* An object; as text some lines, each but the first behind `indent`. */
+void share_print(const struct share *s, const char *indent);
 
 #endif

@@ -5,6 +5,7 @@
 #include "kernel/device.h"
 #include "kernel/registry.h"
 #include "uses/thinning.h"
+#include "view/output.h"
 
 /* A cgroup's attachments stand together. */
 bool thinning_next(const struct attachments *all, int *i, struct thinning *t)
@@ -26,19 +27,24 @@ bool thinning_next(const struct attachments *all, int *i, struct thinning *t)
 	return t->cgroup;
 }
 
-void thinning_print(FILE *out, const char *cgroup)
+const char *thinning_text(const char *cgroup)
 {
-	fputs(is_on_device(cgroup) ? "forwarded ACKs that leave by " : "ACKs of connections in ", out);
-	print_name(out, cgroup);
+	static char text[PATH_MAX + 40];
+
+	snprintf(text, sizeof(text), "%s %s",
+		 is_on_device(cgroup) ? "forwarded ACKs that leave by" : "ACKs of connections in", cgroup);
+	return text;
 }
 
-void thinning_json(const struct thinning *t)
+void thinning_members(const struct thinning *t)
 {
-	if (t->at->netns)
-		printf("{\"device\": %s, \"netns\": %s", json_text(t->at->device), json_text(t->at->netns->name));
+	const struct attached *a = t->at;
+
+	if (a->netns)
+		members(text_of("device", a->device), text_of("netns", a->netns->name));
 	else
-		printf("{\"cgroup\": %s", json_text(t->cgroup));
-	printf(", \"acks_sent\": %llu, \"acks_dropped\": %llu", t->sent, t->dropped);
+		members(text_of("cgroup", t->cgroup));
+	members(integer_of("acks_sent", t->sent), integer_of("acks_dropped", t->dropped));
 }
 
 const char *thinning_option(const char *cgroup)

@@ -19,10 +19,10 @@ struct thinning {
 
 /* The next one; *i is 0 at first. False at the end. */
 bool thinning_next(const struct attachments *all, int *i, struct thinning *t);
-/* "ACKs of connections in CGROUP", "forwarded ACKs that leave by dev NAME" */
-void thinning_print(FILE *out, const char *cgroup);
-/* The members of a JSON object, which goes on. */
-void thinning_json(const struct thinning *t);
+/* "ACKs of connections in CGROUP", "forwarded ACKs that leave by dev NAME"; till the next call. */
+const char *thinning_text(const char *cgroup);
+/* Members of a JSON object. */
+void thinning_members(const struct thinning *t);
 /* "--cgroup PATH", "--dev NAME", till the next call. */
 const char *thinning_option(const char *cgroup);
 /* -1 with a message. */

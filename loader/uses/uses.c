@@ -84,10 +84,8 @@ void uses_print(const struct uses *u, const char *verb, const bool *made)
 	}
 	for (int i = 0; i < u->routes.nr; i++, sep = ",")
 		printf("%s on route %s%s", sep, u->routes.text[i], made && made[i] ? " (made for it)" : "");
-	for (int i = 0; i < u->cgroups.nr; i++, sep = ",") {
-		printf("%s in cgroup ", sep);
-		print_name(stdout, u->cgroups.text[i]);
-	}
+	for (int i = 0; i < u->cgroups.nr; i++, sep = ",")
+		printf("%s in cgroup %s", sep, printable(u->cgroups.text[i]));
 	putchar('\n');
 }
 
@@ -127,8 +125,7 @@ char *users_text(const struct netns_list *l, const struct attachments *all, cons
 	for (int i = 0; i < all->nr; i++) {
 		if (!attached_gives(&all->at[i], cc))
 			continue;
-		fprintf(f, "%scgroup ", between);
-		print_name(f, all->at[i].cgroup);
+		fprintf(f, "%scgroup %s", between, printable(all->at[i].cgroup));
 		between = "; ";
 	}
 	if (!fclose(f))

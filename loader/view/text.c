@@ -66,16 +66,6 @@ int fail(const char *fmt, ...)
 	return -1;
 }
 
-void print_name(FILE *out, const char *s)
-{
-	while (*s) {
-		size_t n = character(s);
-
-		fprintf(out, "%.*s", n ? (int)n : 1, n ? s : "?");
-		s += n ? n : 1;
-	}
-}
-
 /* Is it a control character of UTF-8, that is one that character() does not take? */
 static bool is_control(const char *s)
 {
@@ -103,24 +93,48 @@ static void json_write(FILE *f, const char *s)
 	fputc('"', f);
 }
 
-const char *json_text(const char *s)
+/* Texts that stay till the fourth call after. */
+static char **next_text(void)
 {
 	static char *texts[4];
 	static int nr;
 	char **text = &texts[nr++ % 4];
+
+	free(*text);
+	return text;
+}
+
+static void fail_memory(void)
+{
+	fail("out of memory");
+	exit(EXIT_FAILURE);
+}
+
+const char *printable(const char *s)
+{
+	char **text = next_text();
+
+	*text = strdup(s);
+	if (!*text)
+		fail_memory();
+	clean_text(*text);
+	return *text;
+}
+
+const char *json_text(const char *s)
+{
+	char **text;
 	size_t size;
 	FILE *f;
 
 	if (!s)
 		return "null";
-	free(*text);
+	text = next_text();
 	f = open_memstream(text, &size);
 	if (f)
 		json_write(f, s);
-	if (!f || fclose(f)) {
-		fail("out of memory");
-		exit(EXIT_FAILURE);
-	}
+	if (!f || fclose(f))
+		fail_memory();
 	return *text;
 }
 

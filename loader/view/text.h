@@ -18,8 +18,8 @@ void fail_adds(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
  * becomes '?'. In JSON and OpenMetrics: quoted by their rules; what is no UTF-8 becomes U+FFFD.
  */
 void clean_text(char *s);
-void print_name(FILE *out, const char *s);
-const char *json_text(const char *s); /* NULL: null; till the fourth call after */
+const char *printable(const char *s); /* a copy, till the fourth call after */
+const char *json_text(const char *s); /* NULL: null; as long */
 void label_value(const char *s);
 
 /* Can it be a controller's name? 1 to 15 letters, digits, '_', '.' and '-': one of the kernel's own has that. */

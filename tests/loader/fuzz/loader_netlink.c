@@ -4,6 +4,7 @@
 #define netlink_open(protocol) (-EPERM)
 #include "kernel/sock_diag.c"
 #include "view/text.c"
+#include "view/output.c"
 #include "args.c"
 #include "object/variables.c"
 #include "kernel/clock.c"
