@@ -14,6 +14,7 @@
 #include "command.h"
 #include "kernel/registry.h"
 #include "kernel/route_lookup.h"
+#include "uses/given.h"
 #include "uses/thinning.h"
 #include "uses/trial.h"
 #include "uses/uses.h"
@@ -246,10 +247,10 @@ struct aside {
 };
 
 /* Somebody has added another route to just the prefix of one that `use` gave a controller, and connections take that. */
-static void see_aside(const char *text, const struct words *w, void *ctx)
+static void see_aside(const char *text, const struct record *g, void *ctx)
 {
 	int len = strcspn(text, " ");
-	const char *cc = w->word[1];
+	const char *cc = g->name;
 	const struct aside *a = ctx;
 	char dst[ROUTE_TEXT], mend[240];
 	struct routes all = {};
@@ -292,14 +293,13 @@ static void see_trial(const char *cc, bool by_systemd, long over, void *ctx)
 		report(ctx, BAD, cc, mend, "a trial of it did not end, which was to end %ld s ago", over);
 }
 
-static void see_replacing(const char *cc, const struct words *w, void *ctx)
+static void see_replacing(const char *cc, const struct record *w, void *ctx)
 {
 	char mend[120];
 
 	if (!is_name(cc))
 		return;
-	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", w->word[0], cc,
-		 cc);
+	snprintf(mend, sizeof(mend), "asymcc load %s --as %s --replace, or asymcc unload %s --drain", w->what, cc, cc);
 	report(ctx, BAD, cc, mend, "load --replace was killed: %s",
 	       is_gone(ctx, cc) ? "the old one is out, the new one not in" : "defaults may still have the old one");
 }
@@ -336,7 +336,7 @@ static bool is_found(const struct originals *o, const char *cookie, int len)
  * One that no process is in, and that has no name, cannot be told from one that is gone: so nobody but the user removes
  * it.
  */
-static void see_original(const char *cookie, const struct words *w, void *ctx)
+static void see_original(const char *cookie, const struct record *w, void *ctx)
 {
 	struct originals *o = ctx;
 	char mend[160];
@@ -344,11 +344,10 @@ static void see_original(const char *cookie, const struct words *w, void *ctx)
 	if (is_found(o, cookie, strlen(cookie)))
 		return;
 	snprintf(mend, sizeof(mend), "rm " STATE_DIR "/" STATE_DEFAULT "%s, if it is gone", cookie);
-	report(o->rep, NOTE, w->word[1], mend, "%s was the default of a network namespace that is not found",
-	       w->word[0]);
+	report(o->rep, NOTE, w->name, mend, "%s was the default of a network namespace that is not found", w->original);
 }
 
-static void see_route_of_none(const char *rest, const struct words *w, void *ctx)
+static void see_route_of_none(const char *rest, const struct record *w, void *ctx)
 {
 	struct originals *o = ctx;
 	char mend[240];
@@ -356,7 +355,7 @@ static void see_route_of_none(const char *rest, const struct words *w, void *ctx
 	if (is_found(o, rest, strcspn(rest, "-")))
 		return;
 	snprintf(mend, sizeof(mend), "rm " STATE_DIR "/" STATE_ROUTE "%s, if it is gone", rest);
-	report(o->rep, NOTE, w->word[1], mend, "a route of a network namespace that is not found was given it");
+	report(o->rep, NOTE, w->name, mend, "a route of a network namespace that is not found was given it");
 }
 
 static int see_state(struct report *rep)

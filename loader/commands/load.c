@@ -191,7 +191,7 @@ static int check_same(const struct load *l)
 			snprintf(how, sizeof(how), "with %s=%lld, not %lld", v->name, is, object_get(&l->o, v));
 	}
 	bpf_object__for_each_program(p, l->o.bpf)
-		if (!*how && kind_of(p) &&
+		if (!*how && hook_of(p) &&
 		    !attachments_has(&l->old_programs, l->old->btf_id, l->programs.cgroup, bpf_program__name(p)))
 			snprintf(how, sizeof(how), "without its programs in %s", l->programs.cgroup);
 	params_free(&there);
@@ -207,9 +207,9 @@ static int check_same(const struct load *l)
 static int take_out_old(struct load *l)
 {
 	const char *file = state_replacing(l->o.ops_name);
-	struct words object = {};
+	struct record object = {};
 
-	snprintf(object.word[0], CC_NAME_LEN, "%s", bpf_object__name(l->o.bpf));
+	snprintf(object.what, CC_NAME_LEN, "%s", bpf_object__name(l->o.bpf));
 	if (state_write(file, &object))
 		return -1;
 	if (!registry_remove(l->old))

@@ -21,7 +21,7 @@ static struct {
 
 /* What there is to tell of. */
 struct world {
-	struct look look;
+	struct sockets sockets;
 	struct netns_list users;
 	struct attachments all;
 	struct registry registry;
@@ -74,7 +74,7 @@ static const struct {
 };
 
 /* By controller; what is not known is left out. */
-static void print_flows(const struct look *l)
+static void print_flows(const struct sockets *l)
 {
 	for (size_t i = 0; i < sizeof(gauges) / sizeof(gauges[0]); i++) {
 		struct group g;
@@ -118,14 +118,15 @@ static unsigned int uses_of(const struct world *w, const char *cc, const char *k
 /* Of those that are registered: each once, of however many builds. */
 static void print_uses(const struct world *w)
 {
-	static const char *const kinds[] = { "default", "route", "cgroup", "socket" };
+	static const char *const cgroup_hooks[] = { "default", "route", "cgroup", "socket" };
 
 	family("asymcc_uses", "gauge", NULL,
 	       "Defaults of network namespaces, routes, cgroups and sockets that have the controller.");
 	for (const struct registered *reg = w->registry.at; reg < w->registry.at + w->registry.nr; reg++)
 		for (size_t i = 0; registry_find(&w->registry, reg->name) == reg && i < 4; i++)
-			sample("asymcc_uses", (const char *[]){ "controller", reg->name, "kind", kinds[i], NULL }, "%u",
-			       uses_of(w, reg->name, kinds[i]));
+			sample("asymcc_uses",
+			       (const char *[]){ "controller", reg->name, "kind", cgroup_hooks[i], NULL }, "%u",
+			       uses_of(w, reg->name, cgroup_hooks[i]));
 }
 
 /* --- shares --------------------------------------------------------------------------------------------------------- */
@@ -247,12 +248,12 @@ static int print_events(const struct world *w)
 
 static int read_world(struct world *w)
 {
-	struct look *l = &w->look;
-	int err = look(l);
+	struct sockets *l = &w->sockets;
+	int err = sockets_read(l);
 
 	if (!err && args.interval && l->flows.nr) {
 		sleep(args.interval);
-		err = look(l);
+		err = sockets_read(l);
 	}
 	if (err && *l->error)
 		fail("%s", l->error);
@@ -265,17 +266,17 @@ static int metrics(void)
 	int err = read_world(&w);
 
 	if (!err) {
-		print_flows(&w.look);
+		print_flows(&w.sockets);
 		print_uses(&w);
 		err = print_shares(&w.all) || print_events(&w) ? -1 : 0;
 	}
 	if (!err) {
 		printf("# EOF\n");
 		attachments_warn(&w.all, NULL);
-		if (w.look.nr_unread)
-			fail("%s", w.look.unread);
+		if (w.sockets.nr_unread)
+			fail("%s", w.sockets.unread);
 	}
-	look_free(&w.look);
+	sockets_free(&w.sockets);
 	netns_free(&w.users);
 	attachments_free(&w.all);
 	registry_free(&w.registry);

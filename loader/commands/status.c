@@ -83,12 +83,12 @@ static int print_values(const struct registered *reg)
 /* The file that it was loaded from; "": not by asymcc. */
 static int read_origin(const struct registered *reg, char file[STATE_TEXT])
 {
-	struct words w;
+	struct record w;
 	char id[CC_NAME_LEN];
 	int there = state_peek(state_loaded(reg->name), &w);
 
 	snprintf(id, sizeof(id), "%u", reg->map_id);
-	snprintf(file, STATE_TEXT, "%s", strcmp(w.word[0], id) ? "" : w.text);
+	snprintf(file, STATE_TEXT, "%s", strcmp(w.what, id) ? "" : w.text);
 	return there < 0 ? -1 : 0;
 }
 

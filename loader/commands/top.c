@@ -49,7 +49,7 @@ static const struct column {
 
 /* What is shown. */
 struct picture {
-	struct look look;
+	struct sockets sockets;
 	struct attachments attached;
 	struct thinning *thin;        /* where ACKs are thinned, among those; none without the right to see them */
 	int nr_thin;
@@ -96,10 +96,10 @@ static int look_for_thinning(struct picture *p)
 /* All anew. A failure is told in look.error. */
 static int take(struct picture *p)
 {
-	struct look *l = &p->look;
+	struct sockets *l = &p->sockets;
 
 	forget_thinning(p);
-	if (look(l))
+	if (sockets_read(l))
 		return -1;
 	if (l->met_home && !l->name && look_for_thinning(p)) {
 		snprintf(l->error, sizeof(l->error), "cannot see where ACKs are thinned");
@@ -167,7 +167,7 @@ static void json_group(const struct group *g)
 
 static void print_json(const struct picture *p)
 {
-	const struct look *l = &p->look;
+	const struct sockets *l = &p->sockets;
 	struct group g;
 
 	object_begin(NULL, "", "");
@@ -215,7 +215,7 @@ struct widths {
 	int local, peer, netns;       /* netns 0: it is left out */
 };
 
-static struct widths widths_of(const struct look *l)
+static struct widths widths_of(const struct sockets *l)
 {
 	struct widths w = { wider(0, "LOCAL"), wider(0, "PEER"), 0 };
 
@@ -271,7 +271,7 @@ static void share_rows(struct group *groups, size_t nr, size_t rows)
 /* The picture, of `rows` lines at most if that holds the controllers. */
 static void print_text(const struct picture *p, size_t rows)
 {
-	const struct look *l = &p->look;
+	const struct sockets *l = &p->sockets;
 	struct group *groups = calloc(l->flows.nr + 1, sizeof(*groups));
 	struct widths w = widths_of(l);
 	size_t nr = 0, used;
@@ -319,7 +319,7 @@ static void screen(bool enter)
 /* Over what is there, with one write and no clearing before: no flicker. */
 static int draw(const struct picture *p)
 {
-	const struct look *l = &p->look;
+	const struct sockets *l = &p->sockets;
 	struct winsize w = {};
 	char *text = NULL;
 	size_t size;
@@ -389,14 +389,15 @@ static int watch(struct picture *p)
 	} while (!err);
 	screen(false);
 	if (err)
-		fail("%s", *p->look.error ? p->look.error : "cannot go on: out of memory, or the terminal is gone");
+		fail("%s",
+		     *p->sockets.error ? p->sockets.error : "cannot go on: out of memory, or the terminal is gone");
 	return err;
 }
 
 /* Rates are of what happens between two looks. What could be read; -1 if that is not all. */
 static int print_once(struct picture *p)
 {
-	const struct look *l = &p->look;
+	const struct sockets *l = &p->sockets;
 	int err = 0;
 
 	if (args.interval && l->flows.nr) {
@@ -424,8 +425,8 @@ static int check_name(const char *name)
 
 static int top(void)
 {
-	struct picture p = { .look.name = args.name };
-	struct look *l = &p.look;
+	struct picture p = { .sockets.name = args.name };
+	struct sockets *l = &p.sockets;
 	int err = take(&p);
 
 	output_json(args.json);
@@ -436,7 +437,7 @@ static int top(void)
 	if (!err)
 		err = args.json || args.once || !args.interval || !isatty(STDOUT_FILENO) ? print_once(&p) : watch(&p);
 	forget_thinning(&p);
-	look_free(l);
+	sockets_free(l);
 	return err;
 }
 

@@ -41,7 +41,7 @@ static void print_cell(const char *key, const char *format, double v, double sca
 	print(" %13s", text);
 }
 
-static void print_phase(const char *name, const struct phase *p)
+static void print_phase(const char *name, const struct measurement *p)
 {
 	static bool more;
 
@@ -54,9 +54,9 @@ static void print_phase(const char *name, const struct phase *p)
 		print("%-7s %4.0fs %8zu %-8s", name, p->seconds, p->of[age].nr, ages[age]);
 		object_begin(ages[age], "", "");
 		members(integer_of("connections", p->of[age].nr));
-		print_cell("goodput_bps", "%.0f", phase_goodput(p, age), 1e-6, "Mbit/s");
-		print_cell("srtt_s", "%.6f", phase_rtt(p, age), 1e3, "ms");
-		print_cell("retransmitted_share", "%.6f", phase_resent(p, age), 100, "%");
+		print_cell("goodput_bps", "%.0f", measurement_goodput(p, age), 1e-6, "Mbit/s");
+		print_cell("srtt_s", "%.6f", measurement_rtt(p, age), 1e3, "ms");
+		print_cell("retransmitted_share", "%.6f", measurement_resent(p, age), 100, "%");
 		level_end();
 		print("\n");
 	}
@@ -133,8 +133,8 @@ static int check(void)
 /* Each phase is told as soon as it is over. */
 static int measure(int i, long seconds, const sigset_t *signals)
 {
-	struct phase p;
-	int sig = phase_measure(&p, &args, seconds, signals);
+	struct measurement p;
+	int sig = measurement_take(&p, &args, seconds, signals);
 
 	if (sig >= 0 && (seconds || i == DURING))
 		print_phase(names[i], &p);
@@ -161,6 +161,7 @@ static int run_trial(const sigset_t *signals)
 
 	if (err)
 		return -1;
+	args.by_trial = true;
 	output_json(times.json);
 	object_begin(NULL, "", "");
 	members(text_of("name", args.cc), text_of("guard", t.by_systemd ? "systemd" : "process"));
@@ -183,7 +184,7 @@ static int run_trial(const sigset_t *signals)
 
 static int end(void)
 {
-	struct words record;
+	struct record record;
 	int under_way = state_peek(state_try(args.cc), &record), left;
 
 	if (!under_way)

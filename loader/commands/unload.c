@@ -29,7 +29,7 @@ struct found {
 
 /* The sockets that keep it, whichever build. */
 static struct {
-	struct look look;
+	struct sockets sockets;
 	bool there;                 /* a build of it is left in the kernel */
 	size_t nr;
 	/* of them: listeners that took it as a default. They keep its memory alone: what they accept takes the default of now */
@@ -45,14 +45,14 @@ static int find_kept(void)
 	static bool said;
 	int err;
 
-	kept.look.name = args.name;
-	if (look(&kept.look) && *kept.look.error && !said) {
-		fail("%s", kept.look.error);
+	kept.sockets.name = args.name;
+	if (sockets_read(&kept.sockets) && *kept.sockets.error && !said) {
+		fail("%s", kept.sockets.error);
 		said = true;
 	}
 	err = registry_read(&r);
 	kept.there = registry_find(&r, args.name);
-	kept.nr = kept.look.flows.nr + kept.look.others.nr;
+	kept.nr = kept.sockets.flows.nr + kept.sockets.others.nr;
 	registry_free(&r);
 	return err;
 }
@@ -61,8 +61,8 @@ static size_t listeners(void)
 {
 	size_t nr = 0;
 
-	for (size_t i = 0; i < kept.look.others.nr; i++)
-		nr += kept.look.others.at[i].listens;
+	for (size_t i = 0; i < kept.sockets.others.nr; i++)
+		nr += kept.sockets.others.at[i].listens;
 	return nr;
 }
 
@@ -114,7 +114,7 @@ static void print_waiting(void)
 	else
 		printf("%s: waiting for a socket that is not connected yet: the kernel does not tell which\n",
 		       args.name);
-	print_sockets(&kept.look, true);
+	print_sockets(&kept.sockets, true);
 	fflush(stdout);
 }
 
@@ -162,7 +162,7 @@ static void print_kept(void)
 		       idle == 1 ? " keeps" : "s keep", idle == 1 ? "s" : "");
 	putchar('\n');
 	if (nr + idle)
-		print_sockets(&kept.look, true);
+		print_sockets(&kept.sockets, true);
 }
 
 /* "fast unloaded; detached from /sys/fs/cgroup; 2 sockets keep it until closed" */
@@ -294,13 +294,13 @@ static int register_again(const char *object)
 static int finish_replacement(void)
 {
 	const char *file = state_replacing(args.name);
-	struct words object;
+	struct record object;
 	int there = state_read(file, &object), available;
 
 	if (there <= 0)
 		return there;
 	available = controller_available(args.name);
-	if (available < 0 || (!available && register_again(object.word[0])))
+	if (available < 0 || (!available && register_again(object.what)))
 		return -1;
 	return state_remove(file);
 }
@@ -341,7 +341,7 @@ static int unload(void)
 	if (!err)
 		err = unload_locked(&f);
 	state_unlock();
-	look_free(&kept.look);
+	sockets_free(&kept.sockets);
 	move_close(&kept.move);
 	free(f.where);
 	attachments_free(&f.all);

@@ -3,6 +3,7 @@
 
 #include "uses/cgroups.h"
 #include "command.h"
+#include "uses/state.h"
 #include "uses/default.h"
 #include "uses/routes.h"
 #include "uses/uses.h"
@@ -51,7 +52,7 @@ static int unuse_named(const struct attachments *all)
 	int err = find_named(all, &had) || uses_parse(&had) || unuse_places(all, &had) ? -1 : 0;
 
 	if (!err && (had.by_default || had.routes.nr || had.cgroups.nr))
-		uses_print(&had, "taken back", NULL);
+		uses_print(&had, "taken back");
 	uses_free(&had);
 	return err;
 }

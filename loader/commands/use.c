@@ -6,6 +6,7 @@
 #include <bpf/bpf.h>
 
 #include "command.h"
+#include "uses/state.h"
 #include "uses/open_sockets.h"
 #include "kernel/registry.h"
 
@@ -33,27 +34,21 @@ static void print_note(void)
 
 static int use_locked(struct move *m)
 {
-	struct routes *undo = calloc(args.routes.nr + 1, sizeof(*undo));
-	bool *made = calloc(args.routes.nr + 1, sizeof(*made));
-	int err = -1, there = undo && made ? controller_available(args.cc) : fail("out of memory");
+	int err = -1, there = controller_available(args.cc);
 
 	if (!there)
 		fail("%s is not loaded: `asymcc load %s` first (`asymcc list` shows what is there)", args.cc, args.cc);
 	else if (there > 0 && !netns_default(m->rule.or_from))
-		err = uses_make(&args, undo, made);
+		err = uses_make(&args);
 	if (!err)
-		uses_print(&args, "is used", made);
+		uses_print(&args, "is used");
 	if (!err && existing)
-		err = existing_move(m, &args);
+		err = open_sockets_move(m, &args);
 	if (!err)
 		print_note();
 	if (!err && args.by_default && !controller_may_return(m->rule.or_from))
 		printf("note: `unuse` cannot set it back to %s, the default before: " MAY_NOT_HAVE "\n",
 		       m->rule.or_from);
-	for (int i = 0; undo && i < args.routes.nr; i++)
-		routes_free(&undo[i]);
-	free(undo);
-	free(made);
 	return err;
 }
 

@@ -32,7 +32,7 @@ bool attached_is_of(const struct attached *a, const struct object *o)
 	struct bpf_program *p;
 
 	bpf_object__for_each_program(p, o->bpf)
-		if (kind_of(p) == a->kind && same_name(a, bpf_program__name(p)))
+		if (hook_of(p) == a->hook && same_name(a, bpf_program__name(p)))
 			return true;
 	return false;
 }
@@ -96,7 +96,7 @@ int attached_check_findable(int prog, const char *cc)
 	return 0;
 }
 
-static int add(struct attachments *all, const char *cgroup, const struct kind *kind, __u32 prog_id)
+static int add(struct attachments *all, const char *cgroup, const struct hook *hook, __u32 prog_id)
 {
 	struct bpf_prog_info info = {};
 	__u32 map_id, len = sizeof(info);
@@ -115,7 +115,7 @@ static int add(struct attachments *all, const char *cgroup, const struct kind *k
 		return fail("out of memory");
 	all->at = a;
 	a += all->nr;
-	*a = (struct attached){ .prog_id = prog_id, .btf_id = info.btf_id, .kind = kind };
+	*a = (struct attached){ .prog_id = prog_id, .btf_id = info.btf_id, .hook = hook };
 	memcpy(a->name, info.name, sizeof(a->name));
 	a->cgroup = strdup(cgroup);
 	if (!a->cgroup)
@@ -134,16 +134,16 @@ static int query(struct attachments *all, int fd, const char *cgroup, __u32 flag
 {
 	__u32 ids[MAX_EFFECTIVE];
 
-	for (int i = 0; i < NR_KINDS; i++) {
+	for (int i = 0; i < NR_CGROUP_HOOKS; i++) {
 		__u32 n = MAX_EFFECTIVE;
 
-		if (bpf_prog_query(fd, kinds[i].attach, flags, NULL, ids, &n)) {
+		if (bpf_prog_query(fd, cgroup_hooks[i].attach, flags, NULL, ids, &n)) {
 			if (cgroup_is_absent(-errno))
 				continue; /* removed since */
 			return fail_read(cgroup, -errno);
 		}
 		for (__u32 k = 0; k < n; k++)
-			if (add(all, cgroup, &kinds[i], ids[k]))
+			if (add(all, cgroup, &cgroup_hooks[i], ids[k]))
 				return -1;
 	}
 	return 0;
@@ -188,7 +188,7 @@ struct devices {
 	bool own_met;
 };
 
-static int add_on_device(const struct if_nameindex *dev, const struct kind *kind, __u32 prog_id, void *ctx)
+static int add_on_device(const struct if_nameindex *dev, const struct hook *hook, __u32 prog_id, void *ctx)
 {
 	char place[sizeof(ON_DEVICE) + IFNAMSIZ + sizeof(((struct netns_id *)0)->name)];
 	const struct devices *d = ctx;
@@ -198,7 +198,7 @@ static int add_on_device(const struct if_nameindex *dev, const struct kind *kind
 
 	snprintf(place, sizeof(place), ON_DEVICE "%s%s%s", dev->if_name, d->netns->own ? "" : " in ",
 		 d->netns->own ? "" : d->netns->name);
-	err = add(all, place, kind, prog_id);
+	err = add(all, place, hook, prog_id);
 	if (err || all->nr == nr)
 		return err;
 	a = &all->at[nr];
@@ -320,14 +320,14 @@ static int read_after(const struct attached *a, const struct attachments *all, s
 
 	if (fd < 0)
 		return cgroup_is_absent(fd) ? 0 : fail_read(a->cgroup, fd);
-	if (bpf_prog_query(fd, a->kind->attach, BPF_F_QUERY_EFFECTIVE, NULL, ids, &n))
+	if (bpf_prog_query(fd, a->hook->attach, BPF_F_QUERY_EFFECTIVE, NULL, ids, &n))
 		err = cgroup_is_absent(-errno) ? n = 0, 0 : fail_read(a->cgroup, -errno);
 	close(fd);
 	while (!err && i < n && ids[i++] != a->prog_id)
 		;
 	for (; !err && i < n; i++) {
 		nr = after->nr;
-		err = add(after, place_of(all, ids[i], a->cgroup), a->kind, ids[i]);
+		err = add(after, place_of(all, ids[i], a->cgroup), a->hook, ids[i]);
 		if (!err && after->nr > nr && (*after->at[nr].owner || *after->at[nr].used))
 			forget(&after->at[--after->nr]); /* asymcc's own go well together */
 	}
@@ -340,7 +340,7 @@ struct attachments *attachments_after(const struct attachments *all)
 	int err = after ? 0 : fail("out of memory");
 
 	for (int i = 0; i < all->nr && !err; i++)
-		if (all->at[i].kind->type == BPF_PROG_TYPE_SOCK_OPS && (*all->at[i].owner || *all->at[i].used))
+		if (all->at[i].hook->type == BPF_PROG_TYPE_SOCK_OPS && (*all->at[i].owner || *all->at[i].used))
 			err = read_after(&all->at[i], all, &after[i]);
 	if (!err)
 		return after;
@@ -442,7 +442,7 @@ const char **attachments_programs(const struct object *o, const struct attachmen
 		return NULL;
 	if (o)
 		bpf_object__for_each_program(p, o->bpf)
-			if (kind_of(p))
+			if (hook_of(p))
 				names[n++] = bpf_program__name(p);
 	for (int i = 0, k; i < all->nr; i++) {
 		if (btf_id && all->at[i].btf_id != btf_id)
@@ -472,7 +472,7 @@ static int detach_from_cgroup(const struct attached *a)
 		err = fail_detach(a->name, a->cgroup, cgroup);
 	else if (prog < 0 && prog != -ENOENT)
 		err = fail_detach(a->name, a->cgroup, prog);
-	else if (cgroup >= 0 && prog >= 0 && bpf_prog_detach2(prog, cgroup, a->kind->attach))
+	else if (cgroup >= 0 && prog >= 0 && bpf_prog_detach2(prog, cgroup, a->hook->attach))
 		err = fail_detach(a->name, a->cgroup, -errno);
 	if (cgroup >= 0)
 		close(cgroup);
@@ -490,7 +490,7 @@ static int detach_from_device(const struct attached *a)
 	for (int i = 0; i < s.vars.nr && !made; i++)
 		made = strcmp(s.vars.var[i].name, "made_clsact") ? NULL : &s.vars.var[i];
 	if (!err)
-		err = device_detach(a->index, a->cgroup, a->kind, a->prog_id, made && var_get(made, s.bytes));
+		err = device_detach(a->index, a->cgroup, a->hook, a->prog_id, made && var_get(made, s.bytes));
 	section_free(&s);
 	return err;
 }

@@ -12,7 +12,7 @@
 /* One program in one cgroup, whoever put it there; or one of asymcc's on a device. */
 struct attached {
 	__u32 prog_id, btf_id;
-	const struct kind *kind;
+	const struct hook *hook;
 	char name[16];              /* of the program, cut by the kernel */
 	/* what asymcc wrote into it; both "": it is somebody else's, and asymcc never detaches it */
 	char owner[CC_NAME_LEN];    /* the controller it was loaded with */

@@ -97,5 +97,5 @@ void link_find(__u32 map_id, struct link_holders *h)
 	if (f)
 		endmntent(f);
 	if (id)
-		holder_of_link(id, h->process, sizeof(h->process));
+		process_of_link(id, h->process, sizeof(h->process));
 }

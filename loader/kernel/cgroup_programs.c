@@ -15,7 +15,7 @@ static bool has_any(const struct object *o)
 	struct bpf_program *p;
 
 	bpf_object__for_each_program(p, o->bpf)
-		if (kind_of(p))
+		if (hook_of(p))
 			return true;
 	return false;
 }
@@ -107,12 +107,12 @@ int cgroup_programs_attach(struct cgroup_programs *h, const struct object *o)
 	if (h->fd < 0)
 		return 0;
 	bpf_object__for_each_program(p, o->bpf) {
-		const struct kind *kind = kind_of(p);
+		const struct hook *hook = hook_of(p);
 
-		if (!kind)
+		if (!hook)
 			continue;
 		err = attached_check_findable(bpf_program__fd(p), o->ops_name);
-		if (!err && bpf_prog_attach(bpf_program__fd(p), h->fd, kind->attach, BPF_F_ALLOW_MULTI))
+		if (!err && bpf_prog_attach(bpf_program__fd(p), h->fd, hook->attach, BPF_F_ALLOW_MULTI))
 			err = fail_attach(h, o, bpf_program__name(p), errno);
 		if (err) {
 			cgroup_programs_detach(h, o);
@@ -128,12 +128,12 @@ void cgroup_programs_detach(struct cgroup_programs *h, const struct object *o)
 	struct bpf_program *p;
 
 	bpf_object__for_each_program(p, o->bpf) {
-		const struct kind *kind = kind_of(p);
+		const struct hook *hook = hook_of(p);
 
-		if (!kind || !h->nr)
+		if (!hook || !h->nr)
 			continue;
 		h->nr--;
-		if (bpf_prog_detach2(bpf_program__fd(p), h->fd, kind->attach))
+		if (bpf_prog_detach2(bpf_program__fd(p), h->fd, hook->attach))
 			fail_detach(bpf_program__name(p), h->cgroup, -errno);
 	}
 }

@@ -26,30 +26,30 @@
 #define MAX_PROGRAMS 64 /* as many the kernel takes */
 #define NR_HOOKS 2
 
-static const struct kind hooks[NR_HOOKS] = {
+static const struct hook hooks[NR_HOOKS] = {
 	{ BPF_PROG_TYPE_SCHED_CLS, TCX_INGRESS },
 	{ BPF_PROG_TYPE_SCHED_CLS, TCX_EGRESS },
 };
 
-static enum bpf_tc_attach_point point_of(const struct kind *hook)
+static enum bpf_tc_attach_point point_of(const struct hook *hook)
 {
 	return hook->attach == (enum bpf_attach_type)TCX_INGRESS ? BPF_TC_INGRESS : BPF_TC_EGRESS;
 }
 
-static const char *ending(const struct kind *hook)
+static const char *ending(const struct hook *hook)
 {
 	return point_of(hook) == BPF_TC_INGRESS ? "_ingress" : "_egress";
 }
 
 /* The programs at one hook; -EINVAL: the kernel has no tcx. */
-static int tcx_programs(unsigned int index, const struct kind *hook, __u32 ids[MAX_PROGRAMS], __u32 *n)
+static int tcx_programs(unsigned int index, const struct hook *hook, __u32 ids[MAX_PROGRAMS], __u32 *n)
 {
 	*n = MAX_PROGRAMS;
 	return bpf_prog_query(index, hook->attach, 0, NULL, ids, n) ? -errno : 0;
 }
 
 /* Ours in the clsact. -ENOENT: there is none. */
-static int filter_program(unsigned int index, const struct kind *hook, __u32 *id)
+static int filter_program(unsigned int index, const struct hook *hook, __u32 *id)
 {
 	LIBBPF_OPTS(bpf_tc_hook, at, .ifindex = index, .attach_point = point_of(hook));
 	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = HANDLE, .priority = PRIORITY);
@@ -109,7 +109,7 @@ int device_find(struct device *d, const char *name)
 	return 0;
 }
 
-static struct bpf_program *program_at(const struct object *o, const struct kind *hook)
+static struct bpf_program *program_at(const struct object *o, const struct hook *hook)
 {
 	struct bpf_program *p;
 
@@ -119,7 +119,7 @@ static struct bpf_program *program_at(const struct object *o, const struct kind 
 	return NULL;
 }
 
-static int attach_at(const struct device *d, const struct kind *hook, int prog)
+static int attach_at(const struct device *d, const struct hook *hook, int prog)
 {
 	LIBBPF_OPTS(bpf_tc_hook, at, .ifindex = d->index, .attach_point = point_of(hook));
 	LIBBPF_OPTS(bpf_tc_opts, opts, .prog_fd = prog, .handle = HANDLE, .priority = PRIORITY);
@@ -129,7 +129,7 @@ static int attach_at(const struct device *d, const struct kind *hook, int prog)
 	return bpf_prog_attach(prog, d->index, hook->attach, FIRST) ? -errno : 0;
 }
 
-static int detach_at(unsigned int index, bool clsact, const struct kind *hook, int prog)
+static int detach_at(unsigned int index, bool clsact, const struct hook *hook, int prog)
 {
 	LIBBPF_OPTS(bpf_tc_hook, at, .ifindex = index, .attach_point = point_of(hook));
 	LIBBPF_OPTS(bpf_tc_opts, opts, .handle = HANDLE, .priority = PRIORITY);
@@ -147,7 +147,7 @@ static int count_filter(const struct nlmsghdr *h, void *ctx)
 }
 
 /* Filters at one hook, whosever; -errno. */
-static int filters(unsigned int index, const struct kind *hook)
+static int filters(unsigned int index, const struct hook *hook)
 {
 	struct {
 		struct nlmsghdr h;
@@ -244,7 +244,7 @@ void device_leave(const struct device *d)
 }
 
 static int
-look_at(const struct if_nameindex *dev, int (*found)(const struct if_nameindex *, const struct kind *, __u32, void *),
+look_at(const struct if_nameindex *dev, int (*found)(const struct if_nameindex *, const struct hook *, __u32, void *),
 	void *ctx)
 {
 	__u32 ids[MAX_PROGRAMS], n;
@@ -268,7 +268,7 @@ look_at(const struct if_nameindex *dev, int (*found)(const struct if_nameindex *
 	return 0;
 }
 
-int devices_each(int (*found)(const struct if_nameindex *dev, const struct kind *kind, __u32 prog_id, void *ctx),
+int devices_each(int (*found)(const struct if_nameindex *dev, const struct hook *hook, __u32 prog_id, void *ctx),
 		 void *ctx)
 {
 	struct if_nameindex *all = if_nameindex();
@@ -282,16 +282,16 @@ int devices_each(int (*found)(const struct if_nameindex *dev, const struct kind 
 	return err;
 }
 
-int device_detach(unsigned int index, const char *place, const struct kind *kind, __u32 prog_id, bool made_clsact)
+int device_detach(unsigned int index, const char *place, const struct hook *hook, __u32 prog_id, bool made_clsact)
 {
 	__u32 ids[MAX_PROGRAMS], n;
-	bool clsact = tcx_programs(index, kind, ids, &n) == -EINVAL;
+	bool clsact = tcx_programs(index, hook, ids, &n) == -EINVAL;
 	int err, prog;
 
 	prog = bpf_prog_get_fd_by_id(prog_id);
 	if (prog < 0)
 		return errno == ENOENT ? 0 : fail("cannot read BPF program %u: %s", prog_id, strerror(errno));
-	err = detach_at(index, clsact, kind, prog);
+	err = detach_at(index, clsact, hook, prog);
 	close(prog);
 	if (err && err != -ENOENT && err != -ENODEV)
 		return fail("%s stays attached: %s", place, strerror(-err));

@@ -6,15 +6,15 @@
 #include <bpf/libbpf.h>
 
 /* Sections "sockops", "cgroup_skb/egress" and "cgroup_skb/ingress". */
-struct kind {
+struct hook {
 	enum bpf_prog_type type;
 	enum bpf_attach_type attach;
 };
 
-#define NR_KINDS 3
-extern const struct kind kinds[NR_KINDS];
+#define NR_CGROUP_HOOKS 3
+extern const struct hook cgroup_hooks[NR_CGROUP_HOOKS];
 
 /* NULL: it is not for a cgroup, or left out of its object. */
-const struct kind *kind_of(const struct bpf_program *p);
+const struct hook *hook_of(const struct bpf_program *p);
 
 #endif

@@ -20,7 +20,7 @@
 #include "kernel/netns.h"
 #include "kernel/route.h"
 #include "args.h"
-#include "uses/state.h"
+#include "uses/given.h"
 
 #define AVAILABLE_CC "/proc/sys/net/ipv4/tcp_available_congestion_control"
 #define ALLOWED_CC "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
@@ -302,13 +302,13 @@ struct losses {
 };
 
 /* Of what `use` remembers. That of a controller which is not there is nowhere to be seen. */
-static void add_lost(const char *text, const struct words *w, void *ctx)
+static void add_lost(const char *text, const struct record *g, void *ctx)
 {
 	struct losses *l = ctx;
 	struct netns *ns = l->ns;
 	struct cc_route *room, lost = {};
 
-	memcpy(lost.name, w->word[1], sizeof(lost.name));
+	memcpy(lost.name, g->name, sizeof(lost.name));
 	snprintf(lost.text, sizeof(lost.text), "%s", text);
 	for (char *c = lost.text; *c; c++) /* root alone may have named the file otherwise */
 		if (*c < ' ' || *c > '~')
@@ -340,12 +340,12 @@ static int keep_given(struct netns *ns)
 {
 	static bool said; /* what one lacks, the next lacks as well */
 	const char *file = said ? NULL : state_default();
-	struct words w;
+	struct record g;
 
-	said = !file || state_peek(file, &w) < 0;
+	said = state_peek(file, &g) < 0;
 	if (said)
 		return -1;
-	memcpy(ns->given, w.word[1], sizeof(ns->given));
+	memcpy(ns->given, g.name, sizeof(ns->given));
 	return 0;
 }
 

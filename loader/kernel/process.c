@@ -60,7 +60,7 @@ static void each_process(bool (*seen)(pid_t pid, const char *fd, const char *wha
 }
 
 struct wanted {
-	struct holder *h;
+	struct socket_process *h;
 	size_t nr, left;
 };
 
@@ -82,7 +82,7 @@ static bool is_wanted(pid_t pid, const char *fd, const char *what, void *ctx)
 	return !w->left;
 }
 
-void holders_find(struct holder *h, size_t nr)
+void socket_processes_find(struct socket_process *h, size_t nr)
 {
 	struct wanted w = { h, nr, 0 };
 
@@ -127,7 +127,7 @@ static bool is_wanted_link(pid_t pid, const char *fd, const char *what, void *ct
 	return found;
 }
 
-void holder_of_link(__u32 link_id, char *text, size_t size)
+void process_of_link(__u32 link_id, char *text, size_t size)
 {
 	struct wanted_link w = { link_id, text, size };
 

@@ -9,16 +9,16 @@
 #include <linux/types.h>
 
 /* A socket's inode, and the first process that has it. */
-struct holder {
+struct socket_process {
 	__u32 inode;
 	pid_t pid;      /* 0: none that we may see */
 	char name[64];  /* fit to be printed */
 };
-void holders_find(struct holder *h, size_t nr);
+void socket_processes_find(struct socket_process *h, size_t nr);
 
 /* Is an open file a BPF link, by what its /proc/PID/fd/N leads to? */
 bool is_link(const char *what);
 /* "NAME (pid 123)": the first other process that has a BPF link, "" if none is seen. */
-void holder_of_link(__u32 link_id, char *text, size_t size);
+void process_of_link(__u32 link_id, char *text, size_t size);
 
 #endif

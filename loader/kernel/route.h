@@ -6,7 +6,7 @@
 #include <linux/rtnetlink.h>
 
 #include "args.h"
-#include "uses/state.h"
+#include "view/text.h"
 
 /* Marks the routes that `use --route` made: `unuse` deletes them. Listed nowhere as taken by another program. */
 #define RTPROT_ASYMCC 171
@@ -18,8 +18,6 @@ struct route {
 	char text[ROUTE_TEXT]; /* "198.51.100.0/24", with table, metric and tos where they are not the usual */
 	struct nlmsghdr *message; /* as the kernel tells it */
 	bool alone; /* no other has its prefix, tos and metric: of several the first is replaced */
-	struct words past; /* what `use` remembered of it before it changed it */
-	int known; /* was there anything? */
 };
 
 struct routes {

@@ -106,7 +106,7 @@ static int add_flow(const struct inet_diag_msg *m, size_t len, void *ctx)
 	const char *cc = flow_controller(m, len);
 	const struct rtattr *cgroup = netlink_attr(m + 1, len - sizeof(*m), INET_DIAG_CGROUP_ID, sizeof(__u64));
 	struct connection c;
-	struct look *l = ctx;
+	struct sockets *l = ctx;
 	struct flow *f;
 	bool flowing;
 
@@ -141,7 +141,7 @@ static int add_flow(const struct inet_diag_msg *m, size_t len, void *ctx)
 	return 0;
 }
 
-static int add_flows(struct look *l)
+static int add_flows(struct sockets *l)
 {
 	int err =
 		flows_each(l->name ? ~0U : FLOWING, 1 << (INET_DIAG_INFO - 1) | 1 << (INET_DIAG_CONG - 1), add_flow, l);
@@ -156,7 +156,7 @@ static int add_flows(struct look *l)
 
 static int look_into(const struct netns_id *id, void *ctx)
 {
-	struct look *l = ctx;
+	struct sockets *l = ctx;
 	char **names = realloc(l->netns, (l->nr_netns + 1) * sizeof(*names));
 	int err;
 
@@ -193,7 +193,7 @@ static int by_controller_and_rate(const void *a, const void *b)
 	return d ? d : strcmp(x->peer, y->peer);
 }
 
-static void forget_names(struct look *l)
+static void forget_names(struct sockets *l)
 {
 	for (int i = 0; i < l->nr_netns; i++)
 		free(l->netns[i]);
@@ -202,7 +202,7 @@ static void forget_names(struct look *l)
 	l->nr_netns = 0;
 }
 
-void look_free(struct look *l)
+void sockets_free(struct sockets *l)
 {
 	forget_names(l);
 	free(l->flows.at);
@@ -211,7 +211,7 @@ void look_free(struct look *l)
 	l->flows = l->others = l->before = (struct flows){};
 }
 
-int look(struct look *l)
+int sockets_read(struct sockets *l)
 {
 	struct flows reused = l->before;
 
@@ -242,7 +242,7 @@ int look(struct look *l)
 	return 0;
 }
 
-struct group group_from(const struct look *l, size_t at)
+struct group group_from(const struct sockets *l, size_t at)
 {
 	struct group g = { .flow = &l->flows.at[at], .goodput = NAN };
 	double sum = 0, squares = 0;
@@ -273,7 +273,7 @@ static int listeners_first(const void *a, const void *b)
 	return d ? d : strcmp(x->local, y->local);
 }
 
-static void print_socket(const struct flow *f, const struct holder *h)
+static void print_socket(const struct flow *f, const struct socket_process *h)
 {
 	if (h->pid)
 		print("  %s (pid %d): ", h->name, h->pid);
@@ -289,11 +289,11 @@ static void print_socket(const struct flow *f, const struct holder *h)
 		print(", %s\n", f->netns);
 }
 
-void print_sockets(const struct look *l, bool with_flows)
+void print_sockets(const struct sockets *l, bool with_flows)
 {
 	size_t nr = 0, all = l->others.nr + (with_flows ? l->flows.nr : 0);
 	const struct flow *some[PRINTED];
-	struct holder h[PRINTED] = {};
+	struct socket_process h[PRINTED] = {};
 
 	if (l->others.nr)
 		qsort(l->others.at, l->others.nr, sizeof(*l->others.at), listeners_first);
@@ -301,7 +301,7 @@ void print_sockets(const struct look *l, bool with_flows)
 		some[nr] = nr < l->others.nr ? &l->others.at[nr] : &l->flows.at[nr - l->others.nr];
 		h[nr].inode = some[nr]->inode;
 	}
-	holders_find(h, nr);
+	socket_processes_find(h, nr);
 	for (size_t i = 0; i < nr; i++)
 		print_socket(some[i], &h[i]);
 	if (all > nr)

@@ -38,7 +38,7 @@ struct flows {
 	size_t nr, room;
 };
 
-struct look {
+struct sockets {
 	const char *name; /* the only controller of interest, or NULL */
 	struct flows flows; /* sockets in states in which data flow or are acknowledged */
 	struct flows others; /* that have the controller `name`, in other states */
@@ -55,8 +55,8 @@ struct look {
  * All sockets anew. Without the right to enter namespaces, those of our own. A failure is told in l->error. The second
  * look tells rates.
  */
-int look(struct look *l);
-void look_free(struct look *l);
+int sockets_read(struct sockets *l);
+void sockets_free(struct sockets *l);
 
 /* The flows of one controller. */
 struct group {
@@ -66,9 +66,9 @@ struct group {
 	double jain; /* of those that send; NAN: none does */
 };
 /* Those from `at` on that have one controller. */
-struct group group_from(const struct look *l, size_t at);
+struct group group_from(const struct sockets *l, size_t at);
 
 /* The first few, a line each, listeners first: process, addresses, state, namespace. Flows come last, or not at all. */
-void print_sockets(const struct look *l, bool with_flows);
+void print_sockets(const struct sockets *l, bool with_flows);
 
 #endif

@@ -258,7 +258,7 @@ struct bpf_map *ops_alone(const struct ops *ops, void *image, size_t size, struc
 			bpf_map__set_autocreate(map, false);
 	}
 	bpf_object__for_each_program(p, o)
-		if (!(owned && kind_of(p)) && !names(ops, image, size, bpf_program__name(p)))
+		if (!(owned && hook_of(p)) && !names(ops, image, size, bpf_program__name(p)))
 			bpf_program__set_autoload(p, false);
 	return found;
 }

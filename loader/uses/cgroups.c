@@ -42,7 +42,7 @@ struct place {
 };
 
 /* What `use` remembers of cgroups, in memory to be freed. */
-struct given {
+struct remembered {
 	struct {
 		unsigned long long id;
 		char cc[CC_NAME_LEN];
@@ -52,9 +52,9 @@ struct given {
 	bool failed;
 };
 
-static void keep_given(const char *rest, const struct words *w, void *ctx)
+static void keep_remembered(const char *rest, const struct record *w, void *ctx)
 {
-	struct given *g = ctx;
+	struct remembered *g = ctx;
 	void *room;
 	char *path;
 
@@ -71,19 +71,19 @@ static void keep_given(const char *rest, const struct words *w, void *ctx)
 		return;
 	}
 	g->at[g->nr].id = strtoull(rest, NULL, 10);
-	memcpy(g->at[g->nr].cc, w->word[0], CC_NAME_LEN);
+	memcpy(g->at[g->nr].cc, w->what, CC_NAME_LEN);
 	g->at[g->nr++].path = path;
 }
 
-static int given_read(struct given *g)
+static int remembered_read(struct remembered *g)
 {
-	*g = (struct given){};
-	return state_each(STATE_CGROUP, keep_given, g) || g->failed
+	*g = (struct remembered){};
+	return state_each(STATE_CGROUP, keep_remembered, g) || g->failed
 		       ? fail("cannot tell which cgroups `use` gave a controller")
 		       : 0;
 }
 
-static void given_free(struct given *g)
+static void remembered_free(struct remembered *g)
 {
 	for (int i = 0; i < g->nr; i++)
 		free(g->at[i].path);
@@ -117,8 +117,8 @@ static bool has(const struct attachments *all, const char *path, const char *cc)
  */
 static int forget_lost(const struct attachments *all, const char *path, const char *cc, bool only_count)
 {
-	struct given g;
-	int nr = 0, err = given_read(&g);
+	struct remembered g;
+	int nr = 0, err = remembered_read(&g);
 
 	for (int i = 0; i < g.nr && !err; i++) {
 		bool there = g.at[i].id == id_of(g.at[i].path) && has(all, g.at[i].path, g.at[i].cc);
@@ -128,7 +128,7 @@ static int forget_lost(const struct attachments *all, const char *path, const ch
 		nr++;
 		err = only_count ? 0 : state_remove(state_cgroup(g.at[i].id));
 	}
-	given_free(&g);
+	remembered_free(&g);
 	return err ? -1 : nr;
 }
 
@@ -140,8 +140,8 @@ int cgroups_forget(const struct attachments *all, const char *cc)
 int cgroups_lost(const struct attachments *all, void (*look)(const char *cc, const char *path, bool gone, void *ctx),
 		 void *ctx)
 {
-	struct given g;
-	int err = given_read(&g);
+	struct remembered g;
+	int err = remembered_read(&g);
 
 	for (int i = 0; i < g.nr && !err; i++) {
 		bool gone = g.at[i].id != id_of(g.at[i].path);
@@ -149,7 +149,7 @@ int cgroups_lost(const struct attachments *all, void (*look)(const char *cc, con
 		if (gone || !has(all, g.at[i].path, g.at[i].cc))
 			look(g.at[i].cc, g.at[i].path, gone, ctx);
 	}
-	given_free(&g);
+	remembered_free(&g);
 	return err;
 }
 
@@ -275,14 +275,14 @@ static int take_places(const struct object *o, const char *cc, struct place *p, 
 }
 
 /* What the cgroup of a trial has now; it takes no more than one. */
-static int read_before(const struct texts *paths, char before[CC_NAME_LEN])
+static int read_before(const struct texts *paths, bool by_trial, char before[CC_NAME_LEN])
 {
 	struct attachments all;
 	char real[PATH_MAX];
 	int err;
 
 	*before = 0;
-	if (!*state_mark || cgroup_path_parse(real, paths->text[0]))
+	if (!by_trial || cgroup_path_parse(real, paths->text[0]))
 		return 0;
 	err = attachments_read(&all);
 	snprintf(before, CC_NAME_LEN, "-");
@@ -293,7 +293,7 @@ static int read_before(const struct texts *paths, char before[CC_NAME_LEN])
 	return err;
 }
 
-int cgroups_use(const char *cc, const struct texts *paths, const struct share_rule *rule)
+int cgroups_use(const char *cc, const struct texts *paths, bool by_trial, const struct share_rule *rule)
 {
 	char before[CC_NAME_LEN];
 	struct place *p = calloc(paths->nr, sizeof(*p));
@@ -304,7 +304,7 @@ int cgroups_use(const char *cc, const struct texts *paths, const struct share_ru
 		return fail("out of memory");
 	for (int i = 0; i < paths->nr; i++)
 		p[i] = (struct place){ .in = CGROUP_PROGRAMS_NOWHERE, .before = -1 };
-	if (!read_before(paths, before) && !load_user(&o, cc, before, rule))
+	if (!read_before(paths, by_trial, before) && !load_user(&o, cc, before, rule))
 		err = take_places(&o, cc, p, paths);
 	for (int i = 0; i < paths->nr; i++) {
 		if (p[i].before >= 0)
@@ -349,7 +349,7 @@ int cgroups_end(const struct attachments *all, const char *cc)
 		if (!attached_gives(a, cc) || !*a->before)
 			continue;
 		if (strcmp(a->before, "-") && controller_available(a->before) > 0)
-			err |= cgroups_use(a->before, &one, &(struct share_rule){});
+			err |= cgroups_use(a->before, &one, false, &(struct share_rule){});
 		else
 			err |= attached_detach(a) || state_remove(state_cgroup(id_of(path)));
 	}

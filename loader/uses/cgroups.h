@@ -11,7 +11,7 @@
  * All or none. It takes the place of a controller that is used in the same cgroup; one above or below is refused, as
  * the upper one would win. A rule of zeros: all connections.
  */
-int cgroups_use(const char *cc, const struct texts *paths, const struct share_rule *rule);
+int cgroups_use(const char *cc, const struct texts *paths, bool by_trial, const struct share_rule *rule);
 /* Take `cc` back from cgroup `path` (NULL: from all). Returns how many had it. */
 int cgroups_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count);
 /* A trial of `cc` ends: each cgroup that has it by that is as it was before. */

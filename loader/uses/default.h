@@ -3,18 +3,16 @@
 #ifndef DEFAULT_H
 #define DEFAULT_H
 
-#include "uses/state.h"
+#include "uses/given.h"
 
 /* What a namespace has before `use` changes its default. */
-struct before {
+struct default_before {
 	char now[CC_NAME_LEN];
-	struct words state;
-	int known;                  /* is there a state? */
+	struct past past;
 };
-
 /* Of the namespace that the thread is in. `b`: for default_undo(). */
-int default_use(const char *cc, struct before *b);
-void default_undo(const char *cc, const struct before *b);
+int default_use(const char *cc, bool by_trial, struct default_before *b);
+void default_undo(const char *cc, const struct default_before *b);
 /*
  * A trial of `cc` ends: if it is the default by that, what was before it is again; if another has set it since, it stays,
  * and *left is counted up, with a message.

@@ -67,7 +67,7 @@ static bool is_meant(const struct flow *f, const struct uses *u, const struct se
 	return meant || has(cgroups, f->cgroup);
 }
 
-static int look_at(struct look *l, const struct uses *u, struct set *cgroups)
+static int look_at(struct sockets *l, const struct uses *u, struct set *cgroups)
 {
 	int err = 0;
 
@@ -76,7 +76,7 @@ static int look_at(struct look *l, const struct uses *u, struct set *cgroups)
 		err = add_cgroups(cgroups, u->cgroups.text[i]);
 	if (cgroups->nr)
 		qsort(cgroups->at, cgroups->nr, sizeof(*cgroups->at), by_number);
-	if (err || !look(l))
+	if (err || !sockets_read(l))
 		return err;
 	return *l->error ? fail("%s", l->error) : -1;
 }
@@ -118,7 +118,7 @@ static const struct flow *find(const struct flows *some, __u64 cookie)
 }
 
 static void
-account_all(struct phase *p, const struct look *l, const struct uses *u, const struct set *cgroups,
+account_all(struct measurement *p, const struct sockets *l, const struct uses *u, const struct set *cgroups,
 	    const struct set *existed)
 {
 	for (const struct flow *f = l->flows.at; f < l->flows.at + l->flows.nr; f++)
@@ -127,7 +127,8 @@ account_all(struct phase *p, const struct look *l, const struct uses *u, const s
 }
 
 static int
-begin(struct phase *p, const struct look *l, const struct uses *u, const struct set *cgroups, struct set *existed)
+begin(struct measurement *p, const struct sockets *l, const struct uses *u, const struct set *cgroups,
+      struct set *existed)
 {
 	int err = 0;
 
@@ -142,14 +143,14 @@ begin(struct phase *p, const struct look *l, const struct uses *u, const struct 
 	return err;
 }
 
-int phase_measure(struct phase *p, const struct uses *u, long seconds, const sigset_t *signals)
+int measurement_take(struct measurement *p, const struct uses *u, long seconds, const sigset_t *signals)
 {
 	__u64 began = now_ns(), end = ns_after(seconds), next;
 	struct set existed = {}, cgroups = {};
-	struct look l = {};
+	struct sockets l = {};
 	int sig = 0, err;
 
-	*p = (struct phase){};
+	*p = (struct measurement){};
 	err = look_at(&l, u, &cgroups);
 	if (!err)
 		err = begin(p, &l, u, &cgroups, &existed);
@@ -161,23 +162,23 @@ int phase_measure(struct phase *p, const struct uses *u, long seconds, const sig
 			account_all(p, &l, u, &cgroups, &existed);
 	}
 	p->seconds = (now_ns() - began) / (double)NS_PER_S;
-	look_free(&l);
+	sockets_free(&l);
 	free(existed.at);
 	free(cgroups.at);
 	return err ? -1 : sig > 0 ? sig : 0;
 }
 
-double phase_goodput(const struct phase *p, int age)
+double measurement_goodput(const struct measurement *p, int age)
 {
 	return p->of[age].nr ? 8 * p->of[age].acked / p->seconds : NAN;
 }
 
-double phase_rtt(const struct phase *p, int age)
+double measurement_rtt(const struct measurement *p, int age)
 {
 	return p->of[age].rtts ? p->of[age].rtt / p->of[age].rtts : NAN;
 }
 
-double phase_resent(const struct phase *p, int age)
+double measurement_resent(const struct measurement *p, int age)
 {
 	return p->of[age].segments > 0 ? p->of[age].resent / p->of[age].segments : NAN;
 }

@@ -17,7 +17,7 @@ struct sums {
 	size_t rtts;
 };
 
-struct phase {
+struct measurement {
 	double seconds;
 	struct sums of[NR_AGES];
 };
@@ -26,11 +26,11 @@ struct phase {
  * Looks once a second, for `seconds`, or till one of the signals comes, which is returned (else 0). Connections of this
  * network namespace to the routes of `u`, in its cgroups, or with its --default all. -1 with a message.
  */
-int phase_measure(struct phase *p, const struct uses *u, long seconds, const sigset_t *signals);
+int measurement_take(struct measurement *p, const struct uses *u, long seconds, const sigset_t *signals);
 
 /* NAN: not known. */
-double phase_goodput(const struct phase *p, int age); /* bit/s */
-double phase_rtt(const struct phase *p, int age); /* s */
-double phase_resent(const struct phase *p, int age); /* of the segments */
+double measurement_goodput(const struct measurement *p, int age); /* bit/s */
+double measurement_rtt(const struct measurement *p, int age); /* s */
+double measurement_resent(const struct measurement *p, int age); /* of the segments */
 
 #endif

@@ -120,7 +120,7 @@ static void say_what_stays(const struct uses *u)
 	fail_adds("%.*s` takes it back", (int)sizeof(text), text);
 }
 
-int existing_move(struct move *m, const struct uses *u)
+int open_sockets_move(struct move *m, const struct uses *u)
 {
 	struct move_rule *r = &m->rule;
 	int err = 0;

@@ -7,6 +7,6 @@
 #include "uses/uses.h"
 
 /* After the uses were made. -1 with a message, in which it is said that they stay. */
-int existing_move(struct move *m, const struct uses *u);
+int open_sockets_move(struct move *m, const struct uses *u);
 
 #endif

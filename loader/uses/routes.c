@@ -8,8 +8,6 @@
 #include "uses/routes.h"
 #include "kernel/route_lookup.h"
 
-#define NONE "-" /* in what is remembered: no controller, and no controller's name */
-
 static int fail_route(const struct route *r, const char *text, int err)
 {
 	if (r)
@@ -43,34 +41,9 @@ static int fail_like(const struct prefix *p, const struct route *way, int err)
 }
 
 /* Before the route is changed. */
-static int remember(struct route *r, const char *cc)
+static int remember(const struct route *r, const char *cc, bool by_trial, struct past *past)
 {
-	const char *file = state_route(r->text), *now = *r->cc ? r->cc : NONE, *original = now;
-	struct words next = {};
-
-	r->known = file ? state_read(file, &r->past) : -1;
-	if (r->known < 0)
-		return -1;
-	if (r->known && is_given(&r->past, now))
-		original = r->past.word[0];
-	if (!strcmp(original, cc)) /* nothing is its own past */
-		original = NONE;
-	snprintf(next.word[0], CC_NAME_LEN, "%s", original);
-	snprintf(next.word[1], CC_NAME_LEN, "%s", cc);
-	snprintf(next.word[2], CC_NAME_LEN, "%s", now);
-	snprintf(next.word[3], CC_NAME_LEN, "%s", state_mark);
-	return state_write(file, &next);
-}
-
-/* The route is as before: so is what is remembered of it. */
-static void remember_past(const struct route *r)
-{
-	const char *file = state_route(r->text);
-
-	if (file && r->known)
-		state_write(file, &r->past);
-	else if (file)
-		state_remove(file);
+	return given_remember(state_route(r->text), *r->cc ? r->cc : NONE, cc, by_trial, past);
 }
 
 /* The kernel's answer was lost perhaps, and not the change. */
@@ -79,34 +52,36 @@ static bool has_it_all_the_same(const struct route *r, const char *cc)
 	struct routes now = {};
 	bool has = false;
 
-	for (int i = routes_get(&now, NULL) ? 0 : now.nr; i-- && !has;)
-		has = !strcmp(now.route[i].text, r->text) && !strcmp(now.route[i].cc, cc);
+	if (!routes_get(&now, NULL))
+		for (int i = 0; i < now.nr && !has; i++)
+			has = !strcmp(now.route[i].text, r->text) && !strcmp(now.route[i].cc, cc);
 	routes_free(&now);
 	return has;
 }
 
-static int give(struct route *r, const char *cc)
+static int give(const struct route *r, const char *cc, bool by_trial, struct past *past)
 {
 	int err;
 
 	if (route_is_advertised(r))
 		return fail("--route %s: a router's advertisements keep that route as it is: choose a longer prefix",
 			    r->text);
-	if (remember(r, cc))
+	if (remember(r, cc, by_trial, past))
 		return -1;
 	err = route_set(r, cc);
 	if (!err || has_it_all_the_same(r, cc))
 		return 0;
-	remember_past(r);
+	given_restore(state_route(r->text), past);
 	return fail_route(r, NULL, err);
 }
 
-static int give_all(struct routes *to, const char *cc)
+static int give_all(struct route_before *b, const char *cc, bool by_trial)
 {
-	for (int i = 0; i < to->nr; i++) {
-		if (give(&to->route[i], cc)) {
-			routes_cut(to, i); /* from here on they have not been changed */
-			return -1;
+	b->past = calloc(b->routes.nr, sizeof(*b->past));
+	for (int i = 0; i < b->routes.nr; i++) {
+		if (!b->past || give(&b->routes.route[i], cc, by_trial, &b->past[i])) {
+			routes_cut(&b->routes, i); /* from here on they have not been changed */
+			return b->past ? -1 : fail("out of memory");
 		}
 	}
 	return 0;
@@ -123,7 +98,7 @@ static int make(const struct prefix *p, const struct route *way, const char *cc,
 }
 
 /* Connections must meet it there now: else nothing would be changed for them. */
-static int check_given(const struct prefix *p, const char *cc, bool made)
+static int check_given(const struct prefix *p, const char *cc, bool by_trial, bool made)
 {
 	struct route now;
 	int err = route_find(p, &now);
@@ -133,7 +108,7 @@ static int check_given(const struct prefix *p, const char *cc, bool made)
 	if (!route_is_to(&now, p) || strcmp(now.cc, cc))
 		err = fail("--route %s: connections take %s there, without %s", p->text, now.text, cc);
 	else if (made)
-		err = remember(&now, cc);
+		err = remember(&now, cc, by_trial, &(struct past){});
 	free(now.message);
 	return err;
 }
@@ -146,55 +121,61 @@ static int fail_aside(const struct prefix *p, const char *cc, const struct route
 		    p->text, way ? way->text : "no route", aside->text, cc);
 }
 
-int route_use(const struct prefix *p, const char *cc, struct routes *undo, bool *made)
+int route_use(const struct prefix *p, const char *cc, bool by_trial, struct route_before *b, bool *made)
 {
+	struct routes *there = &b->routes;
 	struct route way;
 	int err, found = route_find(p, &way);
 
 	if (found == -ENOTUNIQ)
 		return fail("--route %s: longer routes take all of it, to %s: choose those", p->text, way.text);
-	err = routes_read(undo, p);
-	if (!err && undo->nr && (found || !route_is_to(&way, p))) {
-		err = fail_aside(p, cc, found ? NULL : &way, &undo->route[0]);
-		routes_free(undo);
+	err = routes_read(there, p);
+	if (!err && there->nr && (found || !route_is_to(&way, p))) {
+		err = fail_aside(p, cc, found ? NULL : &way, &there->route[0]);
+		routes_free(there);
 	} else if (!err && found) {
 		err = fail_route(NULL, p->text, found);
 	} else if (!err) {
-		routes_keep_table(undo, route_table(&way));
-		err = undo->nr ? give_all(undo, cc) : make(p, &way, cc, made);
+		routes_keep_table(there, route_table(&way));
+		err = there->nr ? give_all(b, cc, by_trial) : make(p, &way, cc, made);
 	}
 	if (!found)
 		free(way.message);
-	return err ? -1 : check_given(p, cc, *made);
+	return err ? -1 : check_given(p, cc, by_trial, *made);
 }
 
-void route_undo(const struct prefix *p, const char *cc, const struct routes *undo, bool made)
+void route_undo(const struct prefix *p, const char *cc, const struct route_before *b, bool made)
 {
-	for (int i = undo->nr; i--;) {
-		const struct route *r = &undo->route[i];
+	for (int i = b->routes.nr; i--;) {
+		const struct route *r = &b->routes.route[i];
 		int err = route_set(r, *r->cc ? r->cc : NULL);
 
 		if (err)
 			fail_route(r, NULL, err);
 		else
-			remember_past(r);
+			given_restore(state_route(r->text), &b->past[i]);
 	}
 	if (made)
 		routes_unuse(p, cc, false);
 }
 
+void route_before_free(struct route_before *b)
+{
+	routes_free(&b->routes);
+	free(b->past);
+}
+
 /* What it had before `use`; "" if that is none, or is not known, or is not there any more. -1 with a message. */
 static int read_original(const struct route *r, const char *cc, char original[CC_NAME_LEN])
 {
-	const char *file = state_route(r->text);
-	struct words state;
-	int known = file ? state_read(file, &state) : -1;
+	struct record given;
+	int known = state_read(state_route(r->text), &given);
 
 	original[0] = 0;
 	if (known < 0)
 		return -1;
-	if (known && is_given(&state, cc) && strcmp(state.word[0], cc) && controller_available(state.word[0]) > 0)
-		memcpy(original, state.word[0], CC_NAME_LEN);
+	if (known && is_given(&given, cc) && strcmp(given.original, cc) && controller_available(given.original) > 0)
+		memcpy(original, given.original, CC_NAME_LEN);
 	return 0;
 }
 
@@ -239,49 +220,44 @@ static int put_back(const struct route *r, const char *cc, const char *before)
 	return r->alone ? route_set(r, past) : route_renew(r, past);
 }
 
-/* What is remembered of it: as it was before. */
-static int forget_trial(const char *text, const struct words *w)
+/* If it still has what the trial gave: then it is put back. */
+static int end_at(const struct route *r, const struct record *g, const struct ending *e)
 {
-	const char *before = w->word[2], *file = state_route(text);
-	struct words past = *w;
+	const char *now = *r->cc ? r->cc : NONE;
+	int err;
 
-	if (!file)
-		return -1;
-	if (!strcmp(before, NONE) || !strcmp(before, w->word[1]) || !strcmp(before, w->word[0])) /* by no `use` */
-		return state_remove(file);
-	memcpy(past.word[1], before, CC_NAME_LEN);
-	past.word[3][0] = 0;
-	return state_write(file, &past);
+	if (!strcmp(now, e->cc)) {
+		err = put_back(r, e->cc, g->before);
+		return err ? fail_route(r, NULL, err) : 0;
+	}
+	if (strcmp(now, g->before)) {
+		++*e->left;
+		fail("route %s in %s has %s by now: it stays", r->text, e->netns, *r->cc ? r->cc : "none");
+	}
+	return 0;
 }
 
-static void end_route(const char *text, const struct words *w, void *ctx)
+static void end_route(const char *text, const struct record *g, void *ctx)
 {
-	const char *before = w->word[2];
 	struct ending *e = ctx;
 	int err = 0;
 
-	if (!is_trial_of(w, e->cc))
+	if (!is_trial_of(g, e->cc))
 		return;
 	for (int i = 0; i < e->there->nr; i++) {
-		const struct route *r = &e->there->route[i];
-
-		if (strcmp(r->text, text))
+		if (strcmp(e->there->route[i].text, text))
 			continue;
 		e->done[i] = true;
-		if (!strcmp(r->cc, e->cc) && (err = put_back(r, e->cc, before)))
-			fail_route(r, NULL, err);
-		else if (strcmp(r->cc, e->cc) && strcmp(r->cc, strcmp(before, NONE) ? before : "") && ++*e->left)
-			fail("route %s in %s has %s by now: it stays", text, e->netns, *r->cc ? r->cc : "none");
+		err |= end_at(&e->there->route[i], g, e);
 	}
-	e->failed |= err || forget_trial(text, w);
+	e->failed |= err || given_end_trial(state_route(text), g);
 }
 
 /* One that was made, before it could be remembered: the command was killed between. */
 static int end_made(const struct route *r, const char *cc)
 {
-	const char *file = state_route(r->text);
-	struct words state;
-	int known = file ? state_read(file, &state) : -1, err;
+	struct record given;
+	int known = state_read(state_route(r->text), &given), err;
 
 	if (known || !route_is_ours(r) || strcmp(r->cc, cc))
 		return known < 0 ? -1 : 0;
@@ -316,14 +292,14 @@ struct losses {
 	int nr;
 };
 
-static void forget_lost(const char *text, const struct words *w, void *ctx)
+static void forget_lost(const char *text, const struct record *g, void *ctx)
 {
 	char prefix[ROUTE_TEXT];
 	struct losses *l = ctx;
 	const char *file;
 	size_t n;
 
-	if (strcmp(w->word[1], l->cc))
+	if (strcmp(g->name, l->cc))
 		return;
 	if (l->p) {
 		prefix_print(l->p, prefix);
@@ -332,7 +308,7 @@ static void forget_lost(const char *text, const struct words *w, void *ctx)
 			return;
 	}
 	for (int i = 0; i < l->there->nr; i++) /* it has it, or a killed `use` did not come so far */
-		if (!strcmp(l->there->route[i].text, text) && is_given(w, l->there->route[i].cc))
+		if (!strcmp(l->there->route[i].text, text) && is_given(g, l->there->route[i].cc))
 			return;
 	l->nr++;
 	if (l->only_count)

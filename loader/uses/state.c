@@ -23,8 +23,6 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-const char *state_mark = "";
-
 static int dir = -1, lock_fd = -1, lock_depth;
 
 /* -1 with errno; EBADF: others may write there, or it is theirs. */
@@ -98,7 +96,7 @@ static int fail_file(const char *verb, const char *file)
 	return fail("cannot %s " STATE_DIR "/%s: %s", verb, file, strerror(errno));
 }
 
-int state_write(const char *file, const struct words *w)
+int state_write(const char *file, const struct record *w)
 {
 	char text[sizeof(*w) + 2];
 	int n = snprintf(text, sizeof(text), "%s %s %s %s\n%s%s", w->word[0], w->word[1], w->word[2], w->word[3],
@@ -106,6 +104,8 @@ int state_write(const char *file, const struct words *w)
 	int fd = -1;
 	bool written = false;
 
+	if (!file)
+		return -1;
 	/* one that was left behind, or that somebody put there, is not written to */
 	if (!unlinkat(dir, PART, 0) || errno == ENOENT)
 		fd = openat(dir, PART, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -123,19 +123,19 @@ int state_write(const char *file, const struct words *w)
 
 int state_write_text(const char *file, const char *name, const char *text)
 {
-	struct words w = {};
+	struct record w = {};
 	bool odd = !text || strlen(text) >= STATE_TEXT;
 
 	for (const char *c = text; !odd && *c; c++)
 		odd = iscntrl((unsigned char)*c);
-	snprintf(w.word[0], CC_NAME_LEN, "%s", name);
+	snprintf(w.what, CC_NAME_LEN, "%s", name);
 	if (!odd)
 		strcpy(w.text, text);
 	return state_write(file, &w);
 }
 
 /* In the folder `at`. */
-static int read_words(int at, const char *file, struct words *w)
+static int read_words(int at, const char *file, struct record *w)
 {
 	char text[sizeof(*w) + 2], *line, *end;
 	int fd = openat(at, file, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC); /* a FIFO would wait for a writer */
@@ -143,7 +143,7 @@ static int read_words(int at, const char *file, struct words *w)
 	ssize_t n = fd < 0 || fstat(fd, &st) ? -1 : read(fd, text, sizeof(text) - 1);
 	int failed = errno;
 
-	*w = (struct words){};
+	*w = (struct record){};
 	if (fd >= 0)
 		close(fd);
 	else if (failed == ENOENT)
@@ -170,14 +170,14 @@ static int read_words(int at, const char *file, struct words *w)
 	return 1;
 }
 
-int state_read(const char *file, struct words *w)
+int state_read(const char *file, struct record *w)
 {
-	return read_words(dir, file, w);
+	return file ? read_words(dir, file, w) : -1;
 }
 
 int state_remove(const char *file)
 {
-	return unlinkat(dir, file, 0) && errno != ENOENT ? fail_file("remove", file) : 0;
+	return !file ? -1 : unlinkat(dir, file, 0) && errno != ENOENT ? fail_file("remove", file) : 0;
 }
 
 /* Of the namespace that the thread is in; unlike an inode's number, never given again. */
@@ -269,19 +269,19 @@ const char *state_cgroup(unsigned long long id)
 	return name;
 }
 
-int state_peek(const char *file, struct words *w)
+int state_peek(const char *file, struct record *w)
 {
-	int fd = open_dir(), there;
+	int fd = file ? open_dir() : -1, there;
 
-	*w = (struct words){};
+	*w = (struct record){};
 	if (fd < 0)
-		return errno == ENOENT ? 0 : fail_dir();
+		return !file ? -1 : errno == ENOENT ? 0 : fail_dir();
 	there = read_words(fd, file, w);
 	close(fd);
 	return there;
 }
 
-int state_each(const char *beginning, void (*look)(const char *rest, const struct words *w, void *ctx), void *ctx)
+int state_each(const char *beginning, void (*look)(const char *rest, const struct record *w, void *ctx), void *ctx)
 {
 	int err = 0, fd = open_dir();
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -294,7 +294,7 @@ int state_each(const char *beginning, void (*look)(const char *rest, const struc
 		return err;
 	}
 	while (errno = 0, (e = readdir(d))) {
-		struct words w;
+		struct record w;
 		int there;
 
 		if (strncmp(e->d_name, beginning, strlen(beginning)))
@@ -312,11 +312,11 @@ int state_each(const char *beginning, void (*look)(const char *rest, const struc
 }
 
 struct route_look {
-	void (*look)(const char *text, const struct words *w, void *ctx);
+	void (*look)(const char *text, const struct record *w, void *ctx);
 	void *ctx;
 };
 
-static void look_at_route(const char *rest, const struct words *w, void *ctx)
+static void look_at_route(const char *rest, const struct record *w, void *ctx)
 {
 	const struct route_look *l = ctx;
 	char text[ROUTE_NAME];
@@ -326,20 +326,10 @@ static void look_at_route(const char *rest, const struct words *w, void *ctx)
 	l->look(text, w, l->ctx);
 }
 
-int state_each_route(void (*look)(const char *text, const struct words *w, void *ctx), void *ctx)
+int state_each_route(void (*look)(const char *text, const struct record *w, void *ctx), void *ctx)
 {
 	struct route_look l = { look, ctx };
 	char beginning[ROUTE_NAME];
 
 	return name_route(beginning, "") || state_each(beginning, look_at_route, &l) ? -1 : 0;
-}
-
-bool is_given(const struct words *state, const char *cc)
-{
-	return !strcmp(state->word[1], cc) || !strcmp(state->word[2], cc);
-}
-
-bool is_trial_of(const struct words *state, const char *cc)
-{
-	return !strcmp(state->word[3], TRIAL) && !strcmp(state->word[1], cc);
 }

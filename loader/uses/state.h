@@ -25,32 +25,34 @@
 #define STATE_REPLACING "replacing-"
 #define STATE_TRY "try-"
 #define STATE_WORDS 4
-#define TRIAL "try"
 #define STATE_TEXT 1024
 
 /* What a file holds: names, "" where it has fewer; and a line of text, without control characters. */
-struct words {
-	char word[STATE_WORDS][CC_NAME_LEN];
+struct record {
+	union {
+		char word[STATE_WORDS][CC_NAME_LEN];
+		struct { /* of a default or a route; `mark` "try": by a trial */
+			char original[CC_NAME_LEN], name[CC_NAME_LEN], before[CC_NAME_LEN], mark[CC_NAME_LEN];
+		};
+		struct { /* of a trial */
+			char guard[CC_NAME_LEN], end[CC_NAME_LEN], id[CC_NAME_LEN];
+		};
+		struct { /* of a cgroup, a load, a replacement */
+			char what[CC_NAME_LEN];
+		};
+	};
 	char text[STATE_TEXT];
 };
-
-/* Did `use` give `cc`? It did so at any moment of its work, and of its undoing: hence two names. */
-bool is_given(const struct words *state, const char *cc);
-
-/* Was it given by `try`? */
-bool is_trial_of(const struct words *state, const char *cc);
-/* The fourth word of what is given from now on: TRIAL, or "". */
-extern const char *state_mark;
 
 /* May be taken again while it is held. -1 with a message. */
 int state_lock(void);
 void state_unlock(void);
 
-/* All under the lock; -1 with a message. */
-int state_write(const char *file, const struct words *w); /* as a whole or not at all */
+/* All under the lock; -1 with a message. `file` NULL: its name could not be told. */
+int state_write(const char *file, const struct record *w); /* as a whole or not at all */
 /* A name, with a text of anybody's, of which what is too long, or has control characters, is left out. */
 int state_write_text(const char *file, const char *name, const char *text);
-int state_read(const char *file, struct words *w);        /* 0: there is none, else 1 */
+int state_read(const char *file, struct record *w);        /* 0: there is none, else 1 */
 int state_remove(const char *file);                       /* it need not be there */
 
 /* The files' names; that of the namespace that the thread is in is NULL, with a message, if it cannot be told. */
@@ -61,10 +63,10 @@ const char *state_loaded(const char *cc);
 const char *state_try(const char *cc);
 const char *state_cgroup(unsigned long long id);
 /* As state_read(), of one that others may be writing: the lock need not be held. */
-int state_peek(const char *file, struct words *w);
+int state_peek(const char *file, struct record *w);
 /* Calls `look` for each file whose name begins so, with the rest of that. The lock need not be held. */
-int state_each(const char *beginning, void (*look)(const char *rest, const struct words *w, void *ctx), void *ctx);
+int state_each(const char *beginning, void (*look)(const char *rest, const struct record *w, void *ctx), void *ctx);
 /* Those of routes of the namespace that the thread is in, with the route's text. */
-int state_each_route(void (*look)(const char *text, const struct words *w, void *ctx), void *ctx);
+int state_each_route(void (*look)(const char *text, const struct record *w, void *ctx), void *ctx);
 
 #endif

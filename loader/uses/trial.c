@@ -171,17 +171,25 @@ static long boot_seconds(void)
 
 static int write_record(const struct trial *t, const char *cc, long seconds)
 {
-	struct words record = {};
+	struct record record = {};
 
-	snprintf(record.word[0], CC_NAME_LEN, t->by_systemd ? SYSTEMD : "process");
-	snprintf(record.word[1], CC_NAME_LEN, "%ld", boot_seconds() + seconds);
-	memcpy(record.word[2], t->id, CC_NAME_LEN);
+	snprintf(record.guard, CC_NAME_LEN, t->by_systemd ? SYSTEMD : "process");
+	snprintf(record.end, CC_NAME_LEN, "%ld", boot_seconds() + seconds);
+	memcpy(record.id, t->id, CC_NAME_LEN);
 	return state_write(state_try(cc), &record);
+}
+
+/* Is it this trial, or is it all the same which it is? As state_read(). */
+static int read_record(const char *cc, const char *id, struct record *r)
+{
+	int known = state_read(state_try(cc), r);
+
+	return known > 0 && id && strcmp(r->id, id) ? 0 : known;
 }
 
 int trial_refuse_second(const char *cc)
 {
-	struct words record;
+	struct record record;
 	int under_way = state_peek(state_try(cc), &record);
 
 	return under_way > 0 ? fail("a trial of %s is under way: `asymcc try %s --end` ends it", cc, cc) : under_way;
@@ -227,55 +235,36 @@ static int end_in(const struct netns_id *id, void *ctx)
 	return default_end(e->cc, id->name, &e->left) | routes_end(e->cc, id->name, &e->left);
 }
 
-/* Is it this trial, or is it all the same which it is? */
-static bool is_it(const struct words *record, const char *id)
-{
-	return !id || !strcmp(record->word[2], id);
-}
-
 static int end_locked(const char *cc, const char *id, bool *by_systemd)
 {
 	struct ending e = { .cc = cc };
 	struct attachments all = {};
-	struct words record;
-	int known = state_read(state_try(cc), &record), err;
+	struct record record;
+	int known = read_record(cc, id, &record), err;
 
 	*by_systemd = false;
-	if (known <= 0 || !is_it(&record, id))
-		return known < 0 ? -1 : 0;
+	if (known <= 0)
+		return known;
 	err = netns_each(end_in, &e);
 	if (attachments_read(&all) || cgroups_end(&all, cc))
 		err = -1;
 	attachments_free(&all);
 	if (!err)
 		err = state_remove(state_try(cc));
-	*by_systemd = !err && !strcmp(record.word[0], SYSTEMD);
+	*by_systemd = !err && !strcmp(record.guard, SYSTEMD);
 	return err ? -1 : e.left;
 }
 
 static int make_locked(const struct trial *t, const struct uses *u, long seconds)
 {
-	struct routes *undo = calloc(u->routes.nr + 1, sizeof(*undo));
-	bool *made = calloc(u->routes.nr + 1, sizeof(*made));
-	struct words record;
-	int known = state_read(state_try(u->cc), &record), err = known < 0 || !undo || !made ? -1 : 0;
+	struct record record;
+	int known = read_record(u->cc, t->id, &record);
 
-	if (known >= 0 && err)
-		fail("out of memory");
-	if (!err && (!known || !is_it(&record, t->id)))
-		err = fail("try %s: the trial was ended meanwhile", u->cc);
-	if (!err)
-		err = write_record(t, u->cc, seconds);
-	if (!err) {
-		state_mark = TRIAL;
-		err = uses_make(u, undo, made); /* what was done, and its answer lost, trial_end() undoes */
-		state_mark = "";
-	}
-	for (int i = 0; undo && i < u->routes.nr; i++)
-		routes_free(&undo[i]);
-	free(undo);
-	free(made);
-	return err;
+	if (known <= 0)
+		return known < 0 ? -1 : fail("try %s: the trial was ended meanwhile", u->cc);
+	if (write_record(t, u->cc, seconds))
+		return -1;
+	return uses_make(u); /* what was done, and its answer lost, trial_end() undoes */
 }
 
 int trial_make(const struct trial *t, const struct uses *u, long seconds)
@@ -303,12 +292,12 @@ struct trials {
 	long now;
 };
 
-static void look_at(const char *cc, const struct words *w, void *ctx)
+static void look_at(const char *cc, const struct record *w, void *ctx)
 {
 	const struct trials *t = ctx;
 
 	if (is_name(cc))
-		t->look(cc, !strcmp(w->word[0], SYSTEMD), t->now - strtol(w->word[1], NULL, 10), t->ctx);
+		t->look(cc, !strcmp(w->guard, SYSTEMD), t->now - strtol(w->end, NULL, 10), t->ctx);
 }
 
 int trials_each(void (*look)(const char *cc, bool by_systemd, long over, void *ctx), void *ctx)

@@ -36,7 +36,8 @@ int uses_parse(struct uses *u)
 	if (parse_share(u))
 		return -1;
 	u->prefix = calloc(u->routes.nr + 1, sizeof(*u->prefix));
-	if (!u->prefix)
+	u->made = calloc(u->routes.nr + 1, sizeof(*u->made));
+	if (!u->prefix || !u->made)
 		return fail("out of memory");
 	for (int i = 0; i < u->routes.nr; i++)
 		if (prefix_parse(&u->prefix[i], u->routes.text[i]))
@@ -49,29 +50,41 @@ void uses_free(struct uses *u)
 	free(u->routes.text);
 	free(u->cgroups.text);
 	free(u->prefix);
+	free(u->made);
 }
 
 /* Cgroups, which undo themselves, come last. */
-int uses_make(const struct uses *u, struct routes *undo, bool *made)
+static int make_all(const struct uses *u, struct route_before *routes)
 {
-	struct before before;
+	struct default_before initial;
 	int err = 0, nr = 0;
 
 	for (; !err && nr < u->routes.nr; nr++)
-		err = route_use(&u->prefix[nr], u->cc, &undo[nr], &made[nr]);
+		err = route_use(&u->prefix[nr], u->cc, u->by_trial, &routes[nr], &u->made[nr]);
 	if (!err && u->by_default)
-		err = default_use(u->cc, &before);
+		err = default_use(u->cc, u->by_trial, &initial);
 	if (!err && u->cgroups.nr) {
-		err = cgroups_use(u->cc, &u->cgroups, &u->rule);
+		err = cgroups_use(u->cc, &u->cgroups, u->by_trial, &u->rule);
 		if (err && u->by_default)
-			default_undo(u->cc, &before);
+			default_undo(u->cc, &initial);
 	}
 	while (err && nr--) /* the last one first */
-		route_undo(&u->prefix[nr], u->cc, &undo[nr], made[nr]);
+		route_undo(&u->prefix[nr], u->cc, &routes[nr], u->made[nr]);
 	return err;
 }
 
-void uses_print(const struct uses *u, const char *verb, const bool *made)
+int uses_make(const struct uses *u)
+{
+	struct route_before *routes = calloc(u->routes.nr + 1, sizeof(*routes));
+	int err = routes ? make_all(u, routes) : fail("out of memory");
+
+	for (int i = 0; routes && i < u->routes.nr; i++)
+		route_before_free(&routes[i]);
+	free(routes);
+	return err;
+}
+
+void uses_print(const struct uses *u, const char *verb)
 {
 	const char *sep = "";
 
@@ -83,7 +96,7 @@ void uses_print(const struct uses *u, const char *verb, const bool *made)
 		sep = ",";
 	}
 	for (int i = 0; i < u->routes.nr; i++, sep = ",")
-		printf("%s on route %s%s", sep, u->routes.text[i], made && made[i] ? " (made for it)" : "");
+		printf("%s on route %s%s", sep, u->routes.text[i], u->made[i] ? " (made for it)" : "");
 	for (int i = 0; i < u->cgroups.nr; i++, sep = ",")
 		printf("%s in cgroup %s", sep, printable(u->cgroups.text[i]));
 	putchar('\n');

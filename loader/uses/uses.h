@@ -14,6 +14,8 @@ struct uses {
 	bool by_default;
 	struct texts routes, cgroups;
 	struct prefix *prefix;      /* of each route */
+	bool *made;                 /* of each route: is it new? */
+	bool by_trial;              /* `try` makes them */
 	/* Of the connections in cgroups a part, and when it ends itself; texts as they were written, NULL: not given. */
 	const char *share_text, *worse_text;
 	struct share_rule rule;
@@ -43,10 +45,10 @@ struct uses {
 
 int uses_parse(struct uses *u);
 void uses_free(struct uses *u);
-/* All or none. `undo`, for each route what was before, and `made`, whether it is new, are zeros at first. */
-int uses_make(const struct uses *u, struct routes *undo, bool *made);
-/* "fast is used by default, on route 198.51.100.0/24"; `made`, or NULL: which of the routes are new. */
-void uses_print(const struct uses *u, const char *verb, const bool *made);
+/* All or none. */
+int uses_make(const struct uses *u);
+/* "fast is used by default, on route 198.51.100.0/24" */
+void uses_print(const struct uses *u, const char *verb);
 
 /*
  * "default of host, route 198.51.100.0/24 and 3 sockets in host; cgroup /sys/fs/cgroup/bulk", in memory to be

@@ -50,7 +50,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
 	static const struct prefix all[] = { { .family = AF_INET }, { .family = AF_INET6 } };
 	struct netns ns = {};
-	struct look l = {};
+	struct sockets l = {};
 	struct nlmsghdr *way = NULL;
 
 	for (int i = 0; i < 2; i++) {
@@ -64,6 +64,6 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	free(ns.use);
 	answer_with(data, size, &(struct answer){ SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell,
 						  &(struct watcher){ add_flow, &l } });
-	look_free(&l);
+	sockets_free(&l);
 	return 0;
 }

@@ -40,7 +40,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	char *text = malloc(size + 1), *value = malloc(8);
 	char *setting, *store = NULL;
 	struct texts list = {};
-	struct words words;
+	struct record words;
 	const struct var *v;
 	struct trace_flow_end end;
 	struct ports ports;
