@@ -90,10 +90,12 @@ int default_end(const char *cc, const char *netns, int *left)
 		return known < 0 ? -1 : 0;
 	if (netns_default(now))
 		return -1;
-	if (!strcmp(now, cc))
+	if (!strcmp(now, cc)) {
 		err = set_back(cc, given.before);
-	else if (strcmp(now, given.before) && ++*left)
+	} else if (strcmp(now, given.before)) {
+		++*left;
 		fail("the default of %s is %s by now: it stays", netns, now);
+	}
 	return err ? -1 : given_end_trial(file, &given);
 }
 

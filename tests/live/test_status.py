@@ -109,7 +109,7 @@ def test_a_program_of_somebody_else_that_has_the_last_word_is_named(loaded, cgro
     asymcc("use", name, "--cgroup", cgroup.path)
     last_word("choose", cgroup.path)
     (text,) = texts(status()["others"], name)
-    assert str(cgroup.path) in text and "runs after it" in text
+    assert str(cgroup.path) in text and "runs after asymcc_use" in text
 
 
 def test_a_use_of_another_in_the_same_cgroup_is_no_loss(loaded, cgroup):
