@@ -170,7 +170,7 @@ def test_routes_that_lose_it_are_told(loaded, pair):
     def lost() -> set[str]:
         routes_ = {r["route"] for r in listed(name)["lost"]}
         doctor = json.loads(run(ASYMCC, "doctor", "--json", check=False).stdout)
-        lines = [r for r in doctor if r["check"] == name and "has it no more" in r["text"]]
+        lines = [r for r in doctor if r["check"] == name and "was given it, and is gone" in r["text"]]
         assert all(r["state"] == "bad" and f"asymcc use {name} --route " in r["mend"] for r in lines)
         assert all(f"lost: route {route}" in asymcc("list") for route in routes_)
         assert {r["text"].split()[1] for r in lines} == routes_
