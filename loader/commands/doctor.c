@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What works on this machine, what was left half done, and the mend. */
+/* `asymcc doctor`: it looks for what works on this machine and what was left half done, and names the mend. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -398,7 +398,7 @@ static void see_frto(struct report *rep, const struct registry *r)
 			       "F-RTO is on: where its flows fill their ACK path, timeouts last longer");
 }
 
-/* What is loaded, who uses it, and what is left of what was. */
+/* Lines about the controllers that are loaded, their users, and leftovers. */
 static void see_loaded(struct report *rep)
 {
 	static const char *const why = "(the reason is on standard error)";

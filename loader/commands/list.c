@@ -12,7 +12,7 @@ static struct {
 	bool json;
 } args;
 
-/* What a list tells of. */
+/* The rows of a list are made of this. */
 struct seen {
 	struct inventory now;
 	char **built;

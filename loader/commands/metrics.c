@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the controllers' flows do, and what the loaded programs count, as OpenMetrics text. */
+/* The controllers' flows and the counters of loaded programs as OpenMetrics text. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ static struct {
 	long interval;
 } args = { .interval = 1 };
 
-/* What there is to tell of. */
+/* The families are made of this. */
 struct world {
 	struct sockets sockets;
 	struct netns_list users;
@@ -115,7 +115,7 @@ static unsigned int uses_of(const struct world *w, const char *cc, const char *k
 	return nr;
 }
 
-/* Of those that are registered: each once, of however many builds. */
+/* Each registered controller is told once, of however many builds. */
 static void print_uses(const struct world *w)
 {
 	static const char *const cgroup_hooks[] = { "default", "route", "cgroup", "socket" };
@@ -131,7 +131,7 @@ static void print_uses(const struct world *w)
 
 /* --- shares --------------------------------------------------------------------------------------------------------- */
 
-/* What a family has of a share: `label` tells the values apart. */
+/* The values that a family has of a share; `label` tells them apart. */
 static const struct {
 	const char *name, *help, *label, *values[3];
 } share_families[] = {

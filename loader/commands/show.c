@@ -172,7 +172,7 @@ static void print_program(const struct attachments *all, __u32 btf_id, const cha
 	print(*sep ? "\n" : "-\n");
 }
 
-/* Where each program is; `o` NULL: the object is not built here. */
+/* The places of each program; `o` NULL: the object is not built here. */
 static int show_cgroups(const struct registered *reg, const struct object *o, const struct attachments *all)
 {
 	__u32 btf_id = reg ? reg->btf_id : 0;

@@ -217,7 +217,7 @@ static int add_name(struct names *n, const char *cc)
 	return 0;
 }
 
-/* Of what is loaded, of what `use` gave, which may be one of the kernel's own, and of all that routes name. */
+/* All controllers that are loaded, that `use` gave, or that routes name; one may be the kernel's own. */
 static int tell_uses(struct seen *s)
 {
 	struct names n = {};
@@ -328,7 +328,7 @@ static bool is_in_cgroup(const struct seen *s, const char *cc, const char *path)
 	return false;
 }
 
-/* What its USE gives that is not so now; "" if all is. */
+/* The part of its USE that does not hold now; "" if all does. */
 static void missing_now(const struct seen *s, const struct boot *b, char *text, size_t size)
 {
 	const struct uses *u = &b->uses;

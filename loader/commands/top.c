@@ -47,7 +47,7 @@ static const struct column {
 	[BYTES_RECEIVED] = { NULL, "bytes_received", NUMBER },
 };
 
-/* What is shown. */
+/* One screen. */
 struct picture {
 	struct sockets sockets;
 	struct attachments attached;

@@ -216,7 +216,7 @@ static int add_on_device(const struct if_nameindex *dev, const struct hook *hook
 	return 0;
 }
 
-/* What cannot be read in one that is anybody's hinders nothing; it is told. */
+/* A failure in a namespace of anybody's hinders nothing; it is told. */
 static int add_devices(const struct netns_id *netns, void *ctx)
 {
 	struct devices *d = ctx;
@@ -304,7 +304,7 @@ int attachments_near(struct attachments *near, int fd, const char *cgroup)
 	return query(near, fd, path, BPF_F_QUERY_EFFECTIVE) ? -1 : walk(near, path);
 }
 
-/* Where the program that is in effect in `cgroup` is attached. */
+/* The cgroup to which the program is attached that is in effect in `cgroup`. */
 static const char *place_of(const struct attachments *all, __u32 prog_id, const char *cgroup)
 {
 	for (int i = 0; i < all->nr; i++)

@@ -30,14 +30,14 @@ struct attachments {
 	__u64 since_boot; /* when they were read, in ns */
 };
 
-/* What is attached in the whole tree, nothing if no cgroup2 is mounted; and on the devices of each network namespace. */
+/* All that is attached in the cgroups, nothing if no cgroup2 is mounted; and on the devices of each network namespace. */
 int attachments_read(struct attachments *all);
 /*
  * Programs of asymcc that the kernel runs at a place which is not among those: in a network namespace, or a cgroup, that nobody
  * here can enter. `name`: the owner or the controller; NULL: any. -1 with a message, if there are some, or that is not known.
  */
 int attachments_warn(const struct attachments *all, const char *name);
-/* What is in effect in the cgroup that is open as `fd`, and attached in those below. */
+/* The programs in effect in the cgroup that is open as `fd`, and those attached below it. */
 int attachments_near(struct attachments *near, int fd, const char *cgroup);
 void attachments_free(struct attachments *all);
 /* Keep what was loaded with controller `name`, in `cgroup` (NULL: in any). */
@@ -61,7 +61,7 @@ bool attached_is_of(const struct attached *a, const struct object *o);
  */
 int attached_check_findable(int prog, const char *cc);
 
-/* What is gone meanwhile, the cgroup or the program, is no error. -1 with a message. */
+/* A cgroup or a program that is gone meanwhile is no error. -1 with a message. */
 int attached_detach(const struct attached *a);
 int attachments_detach(const struct attachments *mine);
 int fail_detach(const char *prog, const char *cgroup, int err);
@@ -71,7 +71,7 @@ int fail_detach(const char *prog, const char *cgroup, int err);
  * of any). *i is 0 at first; NULL at the end.
  */
 const char *attachments_cgroup(const struct attachments *all, __u32 btf_id, const char *owner, int *i);
-/* As text "/sys/fs/cgroup/a, /sys/fs/cgroup/b", behind `before` if there are some; in JSON members "cgroups" and "devices". */
+/* Text: "/sys/fs/cgroup/a, /sys/fs/cgroup/b", behind `before` if there are some; in JSON members "cgroups" and "devices". */
 void attachments_print(const struct attachments *all, __u32 btf_id, const char *owner, const char *before);
 /* Is the program called `prog` among those of `btf_id` in this cgroup? */
 bool attachments_has(const struct attachments *all, __u32 btf_id, const char *cgroup, const char *prog);

@@ -14,7 +14,7 @@
 
 __u64 now_ns(void);
 __u64 boot_ns(void);
-/* Of a time by boot_ns(), as seconds of the epoch. */
+/* The seconds of the epoch for a time by boot_ns(). */
 time_t epoch_of(__u64 boot);
 /* The time that many seconds from now; below 0: NEVER. */
 __u64 ns_after(long seconds);

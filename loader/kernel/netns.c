@@ -301,7 +301,7 @@ struct losses {
 	int err;
 };
 
-/* Of what `use` remembers. That of a controller which is not there is nowhere to be seen. */
+/* This is one of the routes that `use` remembers. That of a controller which is not there is nowhere to be seen. */
 static void add_lost(const char *text, const struct record *g, void *ctx)
 {
 	struct losses *l = ctx;

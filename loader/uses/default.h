@@ -5,12 +5,12 @@
 
 #include "uses/given.h"
 
-/* What a namespace has before `use` changes its default. */
+/* The default of a namespace before `use` changes it. */
 struct default_before {
 	char now[CC_NAME_LEN];
 	struct past past;
 };
-/* Of the namespace that the thread is in. `b`: for default_undo(). */
+/* They act in the namespace that the thread is in. `b`: for default_undo(). */
 int default_use(const char *cc, bool by_trial, struct default_before *b);
 void default_undo(const char *cc, const struct default_before *b);
 /*

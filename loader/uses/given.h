@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What `use` remembers of a default or a route to which it gave a controller. -1 with a message. */
+/* `use` gave a default or a route a controller, and remembers this of it. -1 with a message. */
 #ifndef GIVEN_H
 #define GIVEN_H
 
@@ -7,7 +7,7 @@
 
 #define NONE "-" /* no controller, and no controller's name */
 
-/* What was remembered before a change. */
+/* The record before a change. */
 struct past {
 	struct record record;
 	int known; /* 0: nothing was */

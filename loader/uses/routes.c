@@ -165,7 +165,7 @@ void route_before_free(struct route_before *b)
 	free(b->past);
 }
 
-/* What it had before `use`; "" if that is none, or is not known, or is not there any more. -1 with a message. */
+/* Its controller before `use`; "" if that is none, or is not known, or is not there any more. -1 with a message. */
 static int read_original(const struct route *r, const char *cc, char original[CC_NAME_LEN])
 {
 	struct record given;
@@ -283,7 +283,7 @@ int routes_end(const char *cc, const char *netns, int *left)
 	return e.failed ? -1 : 0;
 }
 
-/* What is remembered of routes that lost it. */
+/* Records of routes that lost it. */
 struct losses {
 	const struct prefix *p;
 	const char *cc;

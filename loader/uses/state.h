@@ -62,7 +62,7 @@ const char *state_replacing(const char *cc);
 const char *state_loaded(const char *cc);
 const char *state_try(const char *cc);
 const char *state_cgroup(unsigned long long id);
-/* As state_read(), of one that others may be writing: the lock need not be held. */
+/* It is state_read() for a file that others may be writing: the lock need not be held. */
 int state_peek(const char *file, struct record *w);
 /* Calls `look` for each file whose name begins so, with the rest of that. The lock need not be held. */
 int state_each(const char *beginning, void (*look)(const char *rest, const struct record *w, void *ctx), void *ctx);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Where ACKs are thinned: the programs of `asymcc thin`, loaded once for each cgroup and device. */
+/* The programs of `asymcc thin`, loaded once for each cgroup and device. */
 #ifndef THINNING_H
 #define THINNING_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What makes new connections take a controller: defaults of namespaces, routes, cgroups. -1 with a message. */
+/* Defaults of namespaces, routes and cgroups make new connections take a controller. -1 with a message. */
 #ifndef USES_H
 #define USES_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What is not as asymcc made it, or may not stay so, and the mend: `status` and `doctor` tell it. */
+/* `status` and `doctor` tell by this what is not as asymcc made it, or may not stay so, and the mend. */
 #ifndef FINDINGS_H
 #define FINDINGS_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a command tells: as text, or with --json as JSON. A command describes each thing once, as JSON's members and as
+ * A command writes by this: text, or with --json JSON. It describes each thing once, as JSON's members and as
  * words of a text; each call writes in one of the two forms alone.
  */
 #ifndef OUTPUT_H
@@ -12,7 +12,7 @@
 /* Which form; text at first. */
 void output_json(bool json);
 bool output_is_json(void);
-/* Where words go; NULL, and at first: stdout. */
+/* Text goes there; NULL, and at first: stdout. */
 void output_to(FILE *f);
 
 /* Text. Names of strangers go through printable() of text.h. */
