@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ..paths import TEMPLATES
-from .judged import MEANINGS, SYMBOLS
+from .judged import CHECKS, MEANINGS, SYMBOLS
 
 if TYPE_CHECKING:
     import jinja2
@@ -59,7 +59,7 @@ def environment() -> jinja2.Environment:
         "fixed": lambda value, digits=3, scale=1: "–" if value is None else f"{value * scale:.{digits}f}",
         "groupby_kept": grouped,
     }
-    env.globals |= {"symbols": SYMBOLS, "meanings": MEANINGS}
+    env.globals |= {"symbols": SYMBOLS, "meanings": MEANINGS, "checks": CHECKS}
     return env
 
 

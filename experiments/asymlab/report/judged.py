@@ -36,6 +36,10 @@ MEANINGS = (  # of the 95 % interval, and the word of a claim and of a check for
     ("outside", "not reproduced", "fails"),
     ("holds a bound", "inconclusive", "undecided"),
 )
+CHECKS = (
+    "Checks are about our own code, a cause turned off, what any sender passes, something that the paper does not say, "
+    "or a single short run."
+)
 NOT_MADE = "some of its runs were not made"  # why a claim is not measured that reads an absent run
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
 
@@ -81,8 +85,7 @@ class Judged(BaseModel):
 
     A claim is reproduced if the whole 95 % interval lies within its bounds, not reproduced if all of it lies
     outside, and inconclusive otherwise. A check holds, fails, or is undecided, by the same
-    rule. Checks are about our own code, a cause turned off, what any sender passes, something that the paper does not
-    say, or a single short run.
+    rule. CHECKS says what they are about.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)

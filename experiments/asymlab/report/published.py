@@ -14,7 +14,7 @@ from .. import LabError
 from ..paths import REPO
 from ..table import escaped, left, markdown, right
 from .html import environment, interval, number, word
-from .judged import SYMBOLS
+from .judged import CHECKS, SYMBOLS
 from .part import Part
 from .part import parts as read_all
 from .records import DATA
@@ -51,8 +51,7 @@ def front(parts: list[Part]) -> str:
         "A claim is *reproduced* if the whole 95 % interval of our value lies within its bounds, *not reproduced* if "
         "the whole interval lies outside, and *inconclusive* otherwise.",
         "A check *holds*, *fails* or is *undecided*, by the same rule.",
-        "Checks are about our own code, a cause turned off, what any sender passes, something that the paper does not "
-        "say, or a single short run.",
+        CHECKS,
         "A claim about every run is decided by its worst run.",
         f"*{UNEXPLAINED.capitalize()}* counts the claims that are not reproduced, or inconclusive, and not explained.",
         "A run explains a claim if the cause is turned off in it, and the claim comes true, "
