@@ -45,14 +45,17 @@ class Fusion(Model):
         share = min(n / int(self.w), 1)
         if backlog:
             self.diff, self.alpha = diff, alpha = backlog
-            if self.less(diff, alpha, PART):
+            error = PART * max(self.p.dmin_alpha_us / int(self.rtt), 1)  # of alpha: cwnd is in 2^-16 there
+            self.slack["alpha"] += error
+            if self.less(diff, alpha, error):
                 self.phase = INCREASE
                 self.count("increases")
                 b = max(self.b, self.b_last) if self.p.b_mode else self.b
                 self.slack["w"] += W_MAX * 2**-24
                 self.w += min(b * self.p.dmin_winc_us / 1e6, self.w) * share if grow else 0  # (3)
-            elif self.less(self.p.upper_mult * alpha, diff, PART * (self.p.upper_mult + 1)):
+            elif self.less(self.p.upper_mult * alpha, diff, error * (self.p.upper_mult + 1)):
                 self.phase = DECREASE
+                self.slack["w"] += error
                 self.count("decreases")
                 self.w = max(self.w - (diff - alpha) * share, 2)
             else:
@@ -86,7 +89,11 @@ class Fusion(Model):
 
     def leave_slow_start(self, tp):
         backlog = self.backlog()
-        if backlog and self.less(self.p.ss_exit * backlog[1], backlog[0], PART * (self.p.ss_exit + 1)):
+        if backlog and self.less(
+            self.p.ss_exit * backlog[1],
+            backlog[0],
+            PART * (self.p.ss_exit + 1) * max(self.p.dmin_alpha_us / int(self.rtt), 1),
+        ):
             self.count("early_exits")
             tp.snd_ssthresh = max(int(self.w), 2)
             self.halve_reno()
