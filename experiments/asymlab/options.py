@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the commands of `asymlab` have in common: how a value is read, options that several have, and what they mean."""
+"""Options that several commands of `asymlab` have: how a value is read, and the runs that they ask for."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a scenario may have: its keys, and traces of links."""
+"""A scenario's keys, and traces of links for it."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from ..machine.uml import source
 
 
 def of_release(release: str) -> Path:
-    """Of a package: it lies where the kernel was built, or is fetched, as where the kernel came from the cache."""
+    """The source of a package: where the kernel was built, or fetched, if the kernel came from the cache."""
     if here := sorted(source.TREES.glob(f"linux-source-*_{release}-*/.unpacked")):
         return here[0].parent
     found = source.find(".".join(map(str, series(release))), console.print).called("to-read")

@@ -53,7 +53,7 @@ class Image:
 
     @property
     def node_us(self) -> int:
-        """What a hop's nodes take for a packet, each way, beside their CPU's time."""
+        """The time that a hop's nodes take for a packet, each way, beside their CPU's."""
         return NODE_US if self.engine == "uml" else 0
 
     @property

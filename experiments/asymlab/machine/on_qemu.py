@@ -20,7 +20,7 @@ from .image import Image, open_image
 
 
 def identity(image: Image, job: Job, maps: int) -> dict:
-    """What of the engine determines a run's result."""
+    """The parts of the engine that determine a run's result."""
     if maps > qemu.MEMORY_MB // 2:
         raise LabError(f"maps of {maps} MB: a guest of qemu has {qemu.MEMORY_MB} MB for all; take --engine uml")
     return {
@@ -77,7 +77,7 @@ def lay_out(
 
 
 def make_ready(machine: qemu.Machine, image: Image) -> None:
-    """As the image keeps it, and with the job."""
+    """The machine as the image keeps it, with the job."""
     machine.human(f"loadvm {qemu.READY}")
     if image.arch.plugs:
         share_memory(machine)

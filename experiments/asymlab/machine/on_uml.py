@@ -53,7 +53,7 @@ ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
 
 
 def identity(image: Image, job: Job, maps: int) -> dict:
-    """What of the engine determines a run's result."""
+    """The parts of the engine that determine a run's result."""
     words = arguments(image, memory_mb(job, maps))
     return {"uml": {"version": f"Linux {image.kernel} as a process"}, "arguments": words}
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Where a guest's programs come from: this machine, or Debian packages of another architecture.
+"""The sources of a guest's programs: this machine, or Debian packages of another architecture.
 
 Those are of this machine's own suite. They are unpacked and not installed. `python3 -m asymlab.machine.root ARCH root`
 fetches them, and with `sources` in place of `root` what a static asymcc is linked with.
@@ -63,7 +63,7 @@ class Here:
 
     @functools.cached_property
     def owners(self) -> dict[str, str]:
-        """Of each file. All at once: dpkg reads its whole database for a single one, too."""
+        """The package of each file. All at once: dpkg reads its whole database for a single one, too."""
         form = "${Package} ${Version}\\n${db-fsys:Files}\\n"
         packages: dict[str, str] = {}
         package = ""
@@ -75,7 +75,7 @@ class Here:
         return packages
 
     def twin(self, file: Path) -> Path:
-        """Of a file of this machine's Python."""
+        """The other architecture's file for one of this machine's Python."""
         return file
 
 

@@ -48,7 +48,7 @@ def pack(job: object, objects: dict[str, bytes]) -> bytes:
 
 
 def results(machine: Ended, most: dict[str, int] = FILES) -> dict[str, bytes]:
-    """What the guest hands out: files of these names, and at most of these sizes."""
+    """The files that the guest hands out: of these names, and at most of these sizes."""
     with open(machine.folder / "shared", "rb") as f:
         magic, length = HEADER.unpack(f.read(HEADER.size))
         if magic != RESULTS or length > os.path.getsize(f.name):
@@ -64,7 +64,7 @@ def results(machine: Ended, most: dict[str, int] = FILES) -> dict[str, bytes]:
 
 
 def failed(status: bytes) -> LabError | None:
-    """What an agent says of a run that it could not make."""
+    """An agent's reason for a run that it could not make."""
     answer = json.loads(status)
     if answer["ok"] is True:
         return None

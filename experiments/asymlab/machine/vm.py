@@ -26,7 +26,7 @@ WALL_LIMIT_S = 1800
 
 
 class Engine(Protocol):
-    """What a module of an engine has."""
+    """The functions that a module of an engine has."""
 
     def identity(self, image: Image, job: Job, maps: int) -> dict: ...
 
@@ -46,12 +46,12 @@ ENGINES: dict[str, Engine] = {"qemu": on_qemu, "uml": on_uml}
 
 
 def read_objects(job: Job, files: dict[str, File], image: Image) -> dict[str, bytes]:
-    """What a job brings along, read once: what is hashed is what is run."""
+    """The files that a job brings along, read once: those that are hashed are those that run."""
     return job_objects(job, files, image.types)
 
 
 def maps_mb(objects: dict[str, bytes]) -> int:
-    """What the maps of anyone's objects take; ours take little."""
+    """The memory that the maps of anyone's objects take; ours take little."""
     anyones = (data for name, data in objects.items() if name.endswith(SUFFIX) and not (BUILT / name).exists())
     return sum(map(plan_objects.maps_mb, anyones))
 

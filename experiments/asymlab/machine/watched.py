@@ -38,7 +38,7 @@ class Watched:
             raise LabError(f"virtual machine: {late}; a shorter duration or a lower rate helps", Fault.MACHINE)
 
     def complaint(self) -> str:
-        """What its console says of a machine that ended without results."""
+        """The console's words on a machine that ended without results."""
         lines = self.console().strip().splitlines()
         error = next((line for line in lines if re.search(r"Error|panic|BUG|Out of memory", line)), None)
         return (error or (lines[-1] if lines else "no word on its console"))[:WORDS_MAX]

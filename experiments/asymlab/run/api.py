@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What `import asymlab` offers to scripts and notebooks, beside LabError: run a scenario, find runs, tabulate flows."""
+"""Functions for scripts and notebooks (`import asymlab`): run a scenario, find runs, tabulate flows."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def run_scenario(
 
 
 def _kept(source: str | dict, folder: Path) -> Path:
-    """As a file, with whole names of files: the command in a run's record repeats it from anywhere."""
+    """The scenario as a file, with whole names of files: the command in a run's record repeats it from anywhere."""
     try:
         tree = tomllib.loads(source) if isinstance(source, str) else source
         whole = _whole("", tree, folder)

@@ -63,7 +63,7 @@ def difference(theirs: dict, ours: dict) -> str:
 
 
 class Took(BaseModel):
-    """As vm.run() tells."""
+    """The costs that vm.run() tells."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
     executed: int | None = None  # None: of an engine that counts none
@@ -72,7 +72,7 @@ class Took(BaseModel):
 
 
 class Got(BaseModel):
-    """What a worker answers. The store looks into the files."""
+    """A worker's answer. The store looks into the files."""
 
     model_config = ConfigDict(strict=True)
     files: dict[str, bytes]
@@ -168,7 +168,7 @@ class Sweep:
         console.print(f"worker {worker.address}: gets no runs: {words.partition(chr(10))[0]}")
 
     def judge(self, worker: Worker, got: dict | BaseException) -> None:
-        """What a worker made of the canary."""
+        """The result that a worker has of the canary."""
         if isinstance(got, NoImage) and not worker.sent:
             worker.sent = True
             try:

@@ -18,7 +18,7 @@ from .tasks import Task
 
 @dataclass(frozen=True)
 class Price:
-    """Of an engine's runs, in units of its own."""
+    """The costs of an engine's runs, in units of its own."""
 
     counted: str  # the member of a record that has what a run took
     unit: str  # as it is shown
@@ -29,7 +29,7 @@ class Price:
     start_s: float  # a machine begins and ends
 
     def expected(self, packets: int) -> float:
-        """Of a run of which nothing is known but its packets."""
+        """The costs of a run of which nothing is known but its packets."""
         return self.fixed + packets * self.packet
 
 
@@ -59,7 +59,7 @@ def shard(tasks: list[Task], number: int, shards: int) -> list[Task]:
 
 @dataclass(frozen=True)
 class Survey:
-    """What the store has of some tasks, and what the others will cost."""
+    """The tasks that the store has, and the costs of the others."""
 
     tasks: list[Task]
     done: dict[str, store.Run]  # by key

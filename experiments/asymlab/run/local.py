@@ -73,8 +73,8 @@ def runs(
 
 
 def each(left: list[T], jobs: int | None, make: Callable[[T, int, Booted], R]) -> Generator[tuple[T, R | LabError]]:
-    """What `make` makes of each, in machines on cores of their own, as it ends. `make` tells of each machine that it
-    starts; whoever closes this stops them."""
+    """The results of `make` for each, in machines on cores of their own, as it ends. `make` tells of each machine
+    that it starts; whoever closes this stops them."""
     todo: queue.SimpleQueue[T] = queue.SimpleQueue()
     for t in left:
         todo.put(t)

@@ -89,7 +89,7 @@ def has_profile(case: Case, engine: str) -> bool:
 
 
 def has_dualpi2(image: Image) -> bool:
-    """Of ours: packaged kernels are built without."""
+    """True for kernels that the lab builds: packaged ones have no DualPI2."""
     return image.engine == "uml" and series(image.kernel) >= DUALPI2
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is drawn."""
+"""Draws scenarios."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RECEIVERS = (
 
 @dataclass(frozen=True)
 class Facts:
-    """Of an object, as the loader shows it."""
+    """Facts of an object, as the loader shows them."""
 
     parameters: tuple[dict, ...]
     alone: bool = False  # in a cgroup: it answers for the ACKs of the cgroup's sockets
@@ -50,7 +50,7 @@ class Facts:
 
 @cache
 def facts(name: str) -> Facts:
-    """Of a name, or of a path. Parameters without bounds of their own are left as they are."""
+    """Facts of a name, or of a path. Parameters without bounds of their own are left as they are."""
     shown = objects.shown(name)
     return Facts(tuple(p for p in shown["parameters"] if p["declared"]), bool(shown["cgroup_programs"]))
 
@@ -189,7 +189,7 @@ class Draw:
         return found
 
     def rule(self, queue: int) -> dict:
-        """What the queue does but for dropping what finds it full."""
+        """The queue's rule, besides that it drops packets when it is full."""
         kind = self.of((*(["red"] if queue >= 8 else []), "cake", "cake", *ANYWHERE))
         rule: dict = {}
         if kind == "red":
@@ -318,7 +318,7 @@ class Draw:
 
 
 def rate_of(way: dict) -> float:
-    """Of a direction, bit/s; of one with a trace its mean."""
+    """A direction's rate, bit/s; of one with a trace its mean."""
     return 1000 * float(way.get("trace", way)["rate"].removesuffix("kbit"))
 
 

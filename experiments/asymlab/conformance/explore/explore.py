@@ -81,7 +81,7 @@ def repeat_line(file: Path, guest: image.Image) -> str:
 
 @dataclass
 class Tally:
-    """What came out."""
+    """The outcome."""
 
     runs: int = 0
     invalid: list[str] = field(default_factory=list)  # the lab's own: a line each
@@ -173,7 +173,7 @@ def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tal
 
 
 def drawn(seed: int, count: int, controllers: list[str], guest: image.Image) -> dict[str, dict]:
-    """Where a kernel has no AccECN the same paths have ECN, and CUBIC in place of what needs a newer kernel; where it
+    """On a kernel without AccECN the same paths have ECN, and CUBIC in place of what needs a newer kernel; where it
     has DualPI2, that in place of other queues that mark."""
     kernel, there = guest.kernel, built_in(BUILT)
     wanted = objects.called(controllers or there)
@@ -213,7 +213,7 @@ def without_newer(tree: dict, newer: set[str]) -> dict:
 
 
 def with_files(tree: dict, wanted: dict[str, str]) -> dict:
-    """What was drawn with names, with the files that they stand for."""
+    """The scenarios that were drawn with names, with the files that they stand for."""
     used = sorted({flow["controller"] for flow in tree["flows"]})
     files = {name: {OBJECT: wanted[name]} for name in used if objects.is_file(wanted.get(name))}
     given = tree.get("controllers", {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What must hold in each run."""
+"""Invariants of each run."""
 
 from __future__ import annotations
 
@@ -190,7 +190,7 @@ BROKEN: dict[str, str] = {
 
 
 def judge(case: Case, result: store.Run | LabError) -> list[Broken]:
-    """What it broke. A run that its self-check calls invalid is not judged."""
+    """The invariants that it broke. A run that its self-check calls invalid is not judged."""
     first = case.scenario.flows[0].controller
     if isinstance(result, LabError):
         return [Broken(BROKEN[result.kind], first, str(result))] if result.kind in BROKEN else []

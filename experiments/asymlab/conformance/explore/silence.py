@@ -130,7 +130,7 @@ def active(v: View, job: planned.Flow) -> list[tuple[float, float]]:
 
 
 def silences(v: View) -> Iterator[tuple[planned.Flow, float, float, float]]:
-    """Of each flow's times of activity: (flow, since, until, limit) of its longest silence."""
+    """One row for each of a flow's times of activity: (flow, since, until, limit) of its longest silence."""
     bin_s = v.run.job.bin_ms / 1e3
     for job, flow in v.flows():
         rows = v.run.goodput[(v.run.goodput["flow"] == job.id) & (v.run.goodput["bytes"] > 0)]

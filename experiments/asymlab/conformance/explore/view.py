@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is seen: a run beside the scenario it is of."""
+"""A view of a run, beside the scenario it is of."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class View:
         return self.run.links[self.run.links["dev"] == self.watched(place).dev]
 
     def queue(self, place: tuple[int, str]) -> Bottleneck:
-        """Of the run's begin."""
+        """The bottleneck, as it is at the run's begin."""
         dev = self.watched(place).dev
         return next(e.shape for e in self.run.job.ends if e.dev == dev and isinstance(e.shape, Bottleneck))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What came out: of a property, of an object on a kernel, of a kernel."""
+"""Outcomes: of a property, of an object on a kernel, of a kernel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Outcome = str | Skip | None  # of a property: what is wrong, why it was not trie
 
 @dataclass
 class Result:
-    """Of one object on one kernel."""
+    """The outcomes of one object on one kernel."""
 
     outcomes: dict[str, Outcome]
     insns: dict[str, int] = field(default_factory=dict)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What must hold of each object, and of one alone: its law."""
+"""The properties that each object must have, and the law that one alone has."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the verifier must refuse: the objects of tests/verifier."""
+"""Objects that the verifier must refuse: those of tests/verifier."""
 
 from __future__ import annotations
 

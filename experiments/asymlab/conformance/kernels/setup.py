@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What runs: a scenario for an object, with a hop for each thing to be seen."""
+"""The scenario of an object's run: it has a hop for each thing to be seen."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def alias(name: str) -> str:
 
 @dataclass(frozen=True)
 class Facts:
-    """Of an object, as the loader shows it."""
+    """Facts of an object, as the loader shows them."""
 
     live: dict[str, int]  # parameters that may change while flows run, and what they change to
     halves: bool  # it has programs for a cgroup, of which two instances in one would clash

@@ -27,7 +27,7 @@ def keep(columns: list[Column], before: dict) -> None:
 
 
 def record(columns: list[Column], recorded: dict) -> dict:
-    """What was recorded, with these kernels' results in place of their old ones."""
+    """The record, with these kernels' results in place of their old ones."""
     kernels, rows = (
         dict(recorded.get("kernels", {})),
         {name: dict(of) for name, of in recorded.get("objects", {}).items()},
@@ -51,7 +51,7 @@ def record(columns: list[Column], recorded: dict) -> dict:
 
 
 def table(recorded: dict) -> str:
-    """Of each object on each kernel: the properties that hold, of those that were tried, and the verifier's count."""
+    """A table of each object on each kernel: how many of the properties hold, and the verifier's count."""
     kernels = recorded["kernels"]
     lines = [
         "| object | " + " | ".join(k["release"] for k in kernels.values()) + " |",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is seen of an object in a run."""
+"""A view of an object's run."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class RunView(controller.View):
         return f"scenario {near(self.setup.file)}, run {near(self.run.folder)}"
 
     def of_law(self) -> RunView:
-        """What the law may look at: all, or what comes before the check itself changes parameters."""
+        """The ACKs that the law may look at: all, or those before the check itself changes parameters."""
         return replace(self, until=self.change) if self.setup.change and self.known.live else self
 
     def rate(self, role: str, start: float, end: float) -> float:
@@ -62,8 +62,8 @@ class RunView(controller.View):
 
     @property
     def share(self) -> float:
-        """Of the full rate, what it must have of a path of its own within two seconds: its rivals grow more slowly, and
-        of anyone's nothing is known."""
+        """The share of the full rate that it must have on a path of its own within two seconds: its rivals grow
+        more slowly, and of anyone's nothing is known."""
         return 0.5 if self.known.file or (REPO / "bpf" / "rivals" / f"{self.name}.bpf.c").exists() else 0.9
 
     def acks(self, role: str) -> np.ndarray:

@@ -102,7 +102,7 @@ class Outcome:
 
 
 def drills(paths: Iterable[Path]) -> list[Drill]:
-    """Of files, and of folders all that lie in them. LabError where there is none."""
+    """The scripts of files, and of folders all that lie in them. LabError where there is none."""
     found = []
     for path in paths:
         scripts = sorted(path.rglob("*.pkt")) if path.is_dir() else [path]
@@ -146,7 +146,7 @@ def content(file: Path) -> bytes:
 
 @dataclass(frozen=True)
 class Bench:
-    """What is the same for all cases."""
+    """The settings that are the same for all cases."""
 
     image: Image
     name: str  # of the image
@@ -299,7 +299,7 @@ def write_json(done: dict[Case, Outcome], bench: Bench, binary: Path, file: Path
 
 
 def write_outputs(done: dict[Case, Outcome], folder: Path) -> None:
-    """What packetdrill said in each run, with all packets and their times; of runs that differ, each."""
+    """Writes packetdrill's words of each run, with all packets and their times; of runs that differ, each."""
     for case, made in done.items():
         for number, files in enumerate(made.outputs):
             place = folder / f"{case.drill.name}.{case.mode}{f'.{number + 1}' if number else ''}"

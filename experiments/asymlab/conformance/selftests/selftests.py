@@ -69,7 +69,7 @@ def built(tree: Path, names: list[str], types: Path) -> dict[str, Path]:
 
 
 def bpftool(tree: Path, folder: Path) -> Path:
-    """Of the tree, which its skeletons are of: the folder that has it and libbpf. It needs no signing of programs."""
+    """Builds the tree's own, for its skeletons, without signing. Returns the folder that has it and libbpf."""
     make = ["make", "-s", "-C", str(tree / "tools/bpf/bpftool"), f"OUTPUT={folder}/", "SKIP_CRYPTO=1", "bootstrap"]
     env = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS")}
     _build(tree / "tools/bpf/bpftool", make, env=env)
