@@ -58,13 +58,14 @@ def test_draws_have_all_that_a_scenario_can(known):
         first.add(tree["flows"][0]["controller"])
         assert len({f["controller"] for f in tree["flows"]} & alone) <= 1
     assert first == set(known)
-    words = "loss reorder duplicate jitter red strip rewrite hops stop resume size delayed extra_delay background mtu"
+    words = "loss reorder duplicate jitter red strip rewrite hops stop resume size extra_delay background mtu"
     commands = [f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")]
     words += " loss_burst disorder policer codel fq_codel pie fq cake trace atm aggressive coalesce"
     words += " segment source_sysctls sink_sysctls"
     words = [
         *words.split(),
         "ip = 6",
+        'ack = "every"',
         "mtu = 9000",
         "offloads = true",
         'ecn = "accurate"',

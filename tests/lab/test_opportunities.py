@@ -84,7 +84,7 @@ def test_what_is_no_trace(tmp_path, scenario_file, text, reason):
         ("none.trace", {}, "path.forward.trace", "No such file or directory"),
         ("pipe", {}, "path.forward.trace", "not a regular file"),
         (".", {}, "path.forward.trace", "not a regular file"),
-        ("a\0b", {}, "path.forward.trace", "null byte"),
+        ("a\0b", {}, "path.forward.trace", "must be the name of a file"),
         (7, {"rate": "1mbit"}, "path.forward.trace", "7 is not the name of a file"),
         ("a.trace", {"rate": "1mbit"}, "path.forward", "either rate or trace"),
         ("slow.trace", {}, "path.forward.trace", "8 bit/s on average is no link's"),
