@@ -29,6 +29,7 @@ PARTS = (
     "requirements.lock",
     "bpf",
     "loader",
+    "packaging",
     "experiments",
     "tests",
     "docs/kernels.json",
