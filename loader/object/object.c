@@ -160,14 +160,6 @@ bool object_is_among(char **names, const char *name)
 	return false;
 }
 
-/* libbpf says what is wrong, but not what to write. */
-static const char *remedy(void)
-{
-	return strstr(libbpf_complaint(), "is not struct_ops BPF program")
-		       ? ": write SEC(\"struct_ops\") before it"
-		       : "";
-}
-
 static int parse(struct object *o, const struct place *at)
 {
 	LIBBPF_OPTS(bpf_object_open_opts, opts, .object_name = at->name,
@@ -177,8 +169,8 @@ static int parse(struct object *o, const struct place *at)
 	libbpf_complaint_forget();
 	o->bpf = bpf_object__open_mem(o->image, o->size, &opts);
 	if (!o->bpf)
-		return fail("%s: not a BPF object that libbpf %s can read: %s: %s%s", at->path, libbpf_version_string(),
-			    strerror(errno), libbpf_complaint(), remedy());
+		return fail("%s: not a BPF object that libbpf %s can read: %s: %s", at->path, libbpf_version_string(),
+			    strerror(errno), libbpf_complaint());
 	o->btf = bpf_object__btf(o->bpf);
 	if (!o->btf)
 		return fail("%s has no BTF: build it with clang -g", at->path);

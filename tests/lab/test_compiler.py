@@ -143,7 +143,7 @@ def test_a_source_may_have_types_that_linuxs_own_controllers_have(tmp_path):
 def test_a_program_without_its_section_is_told_what_to_write(tmp_path):
     file = source(tmp_path)
     file.write_text(file.read_text().replace('SEC("struct_ops") __u32 BPF_PROG(undo', "__u32 BPF_PROG(undo"))
-    with pytest.raises(LabError, match=r'prog undo is not struct_ops BPF program: write SEC\("struct_ops"\) before it'):
+    with pytest.raises(LabError, match=r'has undo, .*: write SEC\("struct_ops/undo"\) before it'):
         objects.data(objects.File(file), TYPES)
 
 
