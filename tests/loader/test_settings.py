@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parents[2]
 READER = """
 #include <stdio.h>
 #include <stdlib.h>
-#include "setting.c"
+#include "uses/setting.c"
 #include "args.c"
-#include "say.c"
+#include "view/text.c"
 
 int main(int argc, char **argv)
 {
