@@ -3,7 +3,7 @@
 Very many ACKs, connections, loads and unloads on this machine's own kernel, as root; is as much left in it as before?
 
     python -m tests.live.soak acks|connections|loads COUNT [--resume FILE] [CONTROLLER...]
-    python -m tests.live.soak hours                   in the lab, experiments/bench/hours.toml: no root
+    python -m tests.live.soak hours                   in the lab, experiments/bench/cases.toml:hours: no root
 
 For `acks` and `connections` COUNT is each controller's, for `loads` all theirs by turns. A line each, with what was
 left; exit code 1 if that is not flat. With --resume an interrupted run goes on with the controllers or the loads that
