@@ -113,8 +113,9 @@ deps: $(DEPS) $(if $(filter uml,$(ENGINE)),$(B)/.deps-uml) ## install the packag
 $(B)/.deps: Makefile packaging/packages.sh
 	$(Q)mkdir -p $(B) && packaging/packages.sh $(B)/apt.log "" $(PACKAGES) && touch $@
 
-# apt serves one at a time: with `make -j` these wait for the first.
-$(B)/.deps-%: Makefile packaging/packages.sh | $(B)/.deps
+# apt serves one at a time: with `make -j` these wait for the first. Named one by one: a pattern alone would be the last
+# that make tries, and image/%-uml would be taken for an image/%.
+$(patsubst %_PACKAGES,$(B)/.deps-%,$(filter %_PACKAGES,$(.VARIABLES))): $(B)/.deps-%: Makefile packaging/packages.sh | $(B)/.deps
 	$(Q)packaging/packages.sh $(B)/apt.log "$($*_SERVICES)" $($*_PACKAGES) && touch $@
 
 # --- controllers and loader ---------------------------------------------------------------

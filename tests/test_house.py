@@ -208,6 +208,13 @@ def test_make_image_makes_the_controllers():
     assert len(names) > 10 and not [name for name in names if f"/{name}.o" not in output]
 
 
+def test_an_engine_is_no_kernel(tmp_path):
+    """In a new folder, with nothing built, the image of a process is not one of a kernel that is called 6.12-uml."""
+    words = ["make", "-n", "-C", REPO, f"B={tmp_path}", f"{tmp_path}/image/6.12-uml/manifest.json"]
+    output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+    assert "image --engine uml --kernel 6.12" in output and "--kernel 6.12-uml" not in output
+
+
 def test_there_is_one_version():
     version = (REPO / "VERSION").read_text().strip()
     output = subprocess.run([BUILD / "asymcc", "--version"], capture_output=True, text=True, check=True).stdout

@@ -3,10 +3,6 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from asymlab.report import pages, papers, report, sentences
@@ -45,17 +41,3 @@ def full(runs, tmp_path_factory):
     speed = {"boot to first packet": "1.5 s"}
     report.write(verdicts, figures, runs, "quick", speed=speed, folder=folder, claims=claims)
     return verdicts, figures, folder
-
-
-@pytest.fixture
-def expected() -> Callable[[str, str], None]:
-    """Compares an output with the file of expected/ that has it. RENEW=1 writes the file anew."""
-
-    def check(name: str, text: str) -> None:
-        file = Path(__file__).parent / "expected" / name
-        if os.environ.get("RENEW"):
-            file.parent.mkdir(exist_ok=True)
-            file.write_text(text)
-        assert text == file.read_text(), f"RENEW=1 writes {name} anew; then read what git shows"
-
-    return check

@@ -142,13 +142,13 @@ def asymlab(*arguments) -> subprocess.CompletedProcess:
     return shared.asymlab("compare", *arguments)
 
 
-def test_the_command(tmp_path, expected):
+def test_the_command(tmp_path, snapshot):
     a = leave(tmp_path / "a", [run("X"), run("<b>")], {"C": "reproduced"})
     b = leave(tmp_path / "b", [run("X", goodput_bps=30e6), run("<b>")], {"C": "not reproduced"})
     assert asymlab(a, a).returncode == 0
     done = asymlab(a, b, "--html", tmp_path / "c.html", "--json", tmp_path / "c.json")
     assert done.returncode == 1
-    expected("compare.txt", f"{done.stderr}\n{asymlab(a, b, '--all').stderr}".replace(str(tmp_path), "DIR"))
+    snapshot(f"{done.stderr}\n{asymlab(a, b, '--all').stderr}".replace(str(tmp_path), "DIR"))
     written = json.loads((tmp_path / "c.json").read_text())
     assert written["same"] is False and written["b"]["kernel"] == ["6.12"] and row(written)["differs"]
     page = (tmp_path / "c.html").read_text()

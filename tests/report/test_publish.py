@@ -23,7 +23,7 @@ def report(tmp_path):
     return write_report(tmp_path / "report")
 
 
-def test_a_small_copy_of_what_a_report_says(report, tmp_path, expected, monkeypatch):
+def test_a_small_copy_of_what_a_report_says(report, tmp_path, snapshot, monkeypatch):
     monkeypatch.setattr(part, "changed", lambda *_: [])  # as git has it
     kept = tmp_path / "docs" / "results"
     for _ in range(2):  # the second time it replaces its own
@@ -31,7 +31,7 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path, expected, monkeypa
     assert sorted(f.name for f in kept.iterdir()) == ["README.md", "fast"]
     assert sorted(f.name for f in (kept / "fast").iterdir()) == ["README.md", records.DATA]
     text = (kept / "fast" / "README.md").read_text() + (kept / "README.md").read_text()
-    expected("published.txt", text.replace(part.read(kept / "fast").about.date, "DATE"))
+    snapshot(text.replace(part.read(kept / "fast").about.date, "DATE"))
     one = part.read(kept / "fast")
     assert one.runs == [records.PublishedRun(r["name"], "ef" * 8, valid) for r, valid in zip(RUNS, (True, False))]
     assert one.claims[0].samples == [Sample(1, RUN["name"], 2.5)]

@@ -321,12 +321,12 @@ def test_terminal_table(monkeypatch):
     )
 
 
-def test_terminal_table_of_papers(monkeypatch, expected):
+def test_terminal_table_of_papers(monkeypatch, snapshot):
     out = io.StringIO()
     monkeypatch.setattr(terminal, "console", PlainConsole(file=out, width=120))
     several = [small(), small("not reproduced"), small("inconclusive"), small("not measured", paper="matrix")]
     terminal.print_papers(several, 12.3)
-    expected("papers.txt", out.getvalue().replace(str(terminal.REPORT.resolve().relative_to(Path.cwd())), "REPORT"))
+    snapshot(out.getvalue().replace(str(terminal.REPORT.resolve().relative_to(Path.cwd())), "REPORT"))
     narrow = io.StringIO()
     monkeypatch.setattr(terminal, "console", PlainConsole(file=narrow, width=80))
     terminal.print_papers(several, 12.3)
