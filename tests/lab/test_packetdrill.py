@@ -87,6 +87,14 @@ def test_a_script_brings_no_file_from_outside_its_folder(tmp_path, name):
             packetdrill.drills([path])
 
 
+def test_a_script_that_is_a_link_to_outside_is_none(tmp_path):
+    (tmp_path / "given").mkdir()
+    (tmp_path / "given/a.pkt").symlink_to(write(tmp_path, "secret", "mine"))
+    for path in (tmp_path / "given", tmp_path / "given/a.pkt"):
+        with pytest.raises(LabError, match=r"a.pkt: a link to a file outside of .*/given: give the folder that has it"):
+            packetdrill.drills([path])
+
+
 def test_a_script_runs_in_each_mode_or_in_the_one_that_it_names(tmp_path):
     (any_, one) = packetdrill.drills(
         [write(tmp_path, "a.pkt", SCRIPT), write(tmp_path, "b.pkt", f"--ip_version=ipv6\n{SCRIPT}")]

@@ -426,6 +426,14 @@ def test_a_small_file_takes_no_gigabytes(task, name, column):
         tables.read(run.folder, name, None)
 
 
+def test_names_that_are_numbers(task):
+    run = save(task, left(task))
+    pq.write_table(pa.table({"dev": pa.array([1.5])}), run.folder / "acks.parquet")
+    store.table.cache_clear()
+    with pytest.raises(LabError, match=r"acks.parquet: no table of a run \(column 'dev' has no names\)"):
+        tables.read(run.folder, "acks", None)
+
+
 # --- workers -------------------------------------------------------------------------------
 
 

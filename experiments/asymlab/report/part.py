@@ -17,8 +17,8 @@ from .. import LabError
 from ..run import registered
 from . import papers, records
 from .judged import Judged, Sample
-from .points import Point, points
-from .records import DATA, About, PublishedRun
+from .points import points
+from .records import DATA, About, Point, PublishedRun
 from .sentences import counts, verdicts
 
 OPEN = ("not reproduced", "inconclusive")

@@ -3,14 +3,14 @@
 
 from __future__ import annotations
 
-import csv
+import math
 import re
 from pathlib import Path
 
 from .. import LabError
 from . import papers
+from .records import Point, rows
 
-Point = tuple[float, float, float]  # value, low, high
 NAME = re.compile(r"\{([\w-]+); ([^;{}]+ at [^;{}]+)[^{}]*\}")
 NEAR = 0.1  # points of a figure stand a little apart sideways
 
@@ -23,17 +23,18 @@ def points(paper: str, figures: Path) -> dict[str, Point]:
         series, _, x = place.rpartition(" at ")
         try:
             by_name[f"{figure}; {place}"] = point(figures / f"{figure}.csv", series, float(x))
-        except (LookupError, ValueError, OSError, csv.Error) as e:
+        except (LookupError, ValueError, OSError) as e:
             raise LabError(f"{template}: {{{figure}; {place}}}: {e}") from None
     return by_name
 
 
 def point(file: Path, series: str, x: float) -> Point:
     """The point in the first panel that has the series."""
-    with file.open(newline="") as data:
-        rows = [r for r in csv.DictReader(data) if r["series"] == series and r["y"]]
-    near = [r for r in rows if r["panel"] == rows[0]["panel"] and abs(float(r["x"]) - x) <= NEAR * abs(x)]
+    drawn = [r for r in rows(file, ("panel", "series", "x", "y", "low", "high")) if r["series"] == series and r["y"]]
+    near = [r for r in drawn if r["panel"] == drawn[0]["panel"] and abs(float(r["x"]) - x) <= NEAR * abs(x)]
     if len(near) != 1:
         raise LookupError(f"{len(near)} points there")
     value, low, high = (float(near[0][column] or near[0]["y"]) for column in ("y", "low", "high"))
+    if not all(map(math.isfinite, (value, low, high))):
+        raise ValueError("it is not finite")
     return value, low, high

@@ -12,16 +12,21 @@ the papers' pages beside the folder are filled from it (tables.py).
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import tempfile
+import warnings
 from pathlib import Path
 
 from .. import LabError
+from ..reading import read
 from . import part, published, records, tables
 from .part import DAMAGED, Part
 from .records import DATA
 
+FIGURE_MAX = 4 << 20  # bytes; a report's largest has 0.3 MB
+PIXELS_MAX = 16 << 20  # a report's largest figure has 2 million
 COLOURS = 16  # of a PNG; a quarter of the size, and the eye sees little difference
 
 
@@ -95,10 +100,17 @@ def keep_figure(name: str, drawn: Path, before: Path, to: Path, anew: bool) -> N
     if (before / f"{name}.png").exists() and not anew:
         shutil.copyfile(before / f"{name}.png", to / f"{name}.png")
         return
-    with Image.open(drawn / f"{name}.png") as picture:
-        size = (picture.width * 2 // 3, picture.height * 2 // 3)
-        small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
-        small.quantize(COLOURS, dither=Image.Dither.NONE).save(to / f"{name}.png", optimize=True)
+    file = drawn / f"{name}.png"
+    data = io.BytesIO(read(file, FIGURE_MAX))
+    try:
+        with warnings.catch_warnings(action="error"), Image.open(data, formats=["PNG"]) as picture:
+            if picture.width * picture.height > PIXELS_MAX:
+                raise ValueError(f"more than {PIXELS_MAX} pixels")
+            size = (max(picture.width * 2 // 3, 1), max(picture.height * 2 // 3, 1))
+            small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
+    except Exception as e:  # a library's, of any kind: the file may be anything
+        raise LabError(f"{file}: no PNG of a figure: {str(e).partition(' <')[0]}") from None
+    small.quantize(COLOURS, dither=Image.Dither.NONE).save(to / f"{name}.png", optimize=True)
 
 
 def write_front(folder: Path) -> None:

@@ -22,6 +22,7 @@ import io
 import json
 import lzma
 import math
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -31,12 +32,14 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from ..reading import read
 from .judged import SYMBOLS, Judged, Sample
 from .names import Commit, Digest, ImageLabel, RunKey, SuiteName
-from .points import Point
 
 SAMPLES = ("claim", "seed", "key", "value")  # columns
-SIZE_MAX = 256 << 20  # bytes
+Point = tuple[float, float, float]  # value, low, high
+SIZE_MAX = 32 << 20  # bytes of text; the largest published part has 0.3 MB
+VALUES_MAX = 1 << 20  # in a text; that part has 15,000
 DATA = "results.json.xz"
-DATA_MAX = 16 << 20  # bytes of it
+DATA_MAX = 4 << 20  # bytes of it
+UNPACKING_MAX = 128 << 20  # bytes of memory beside the text; the highest preset takes 65 MB
 DIGITS = 16  # of the hash of a run's results: chance does not give them twice
 
 
@@ -59,15 +62,18 @@ class Provenance(Record):
     objects: dict[str, str]
 
 
+Number = Annotated[float, Field(ge=-1e100, le=1e100)]  # squares and differences of such are finite
+
+
 class Metrics(Record):
-    goodput_bps: float | None
-    utilisation: float | None
-    jain: float | None
-    rtt_p50_s: float | None
-    rtt_p95_s: float | None
-    acks_per_data_packet: float | None
-    retransmits: float | None
-    timeouts: float | None
+    goodput_bps: Number | None
+    utilisation: Number | None
+    jain: Number | None
+    rtt_p50_s: Number | None
+    rtt_p95_s: Number | None
+    acks_per_data_packet: Number | None
+    retransmits: Number | None
+    timeouts: Number | None
 
 
 class Run(Record):
@@ -157,12 +163,12 @@ class Data(BaseModel):
 def published(file: Path) -> tuple[About, list[Judged], list[PublishedRun], dict[str, Point]]:
     """The contents of a data file."""
     data: Data = _parsed(file.name, unpacked(file), TypeAdapter(Data))[1]
+    invalid = set(data.runs.invalid)
     runs = [
-        PublishedRun(name, result, at not in set(data.runs.invalid))
+        PublishedRun(name, result, at not in invalid)
         for at, (name, result) in enumerate(zip(data.runs.name, data.runs.result, strict=True))
     ]
-    ids = [c.id for c in data.claims]
-    if twice := [id for id in ids if ids.count(id) > 1]:
+    if twice := [id for id, times in Counter(c.id for c in data.claims).items() if times > 1]:
         raise ValueError(f"{file.name}: two claims have the id {twice[0]}")
     for c, column in zip(data.claims, data.values, strict=True):
         try:
@@ -177,7 +183,7 @@ def published(file: Path) -> tuple[About, list[Judged], list[PublishedRun], dict
 def unpacked(file: Path) -> bytes:
     """ValueError if it is damaged, or would take more than it may."""
     try:
-        reader = lzma.LZMADecompressor(memlimit=SIZE_MAX)
+        reader = lzma.LZMADecompressor(memlimit=UNPACKING_MAX)
         text = reader.decompress(read(file, DATA_MAX), max_length=SIZE_MAX)
     except lzma.LZMAError as e:
         raise ValueError(f"{file.name}: {e}") from None
@@ -255,6 +261,7 @@ def _json(file: Path, kind: TypeAdapter) -> tuple[Any, Any]:
 
 def _parsed(name: str, text: bytes, kind: TypeAdapter) -> tuple[Any, Any]:
     try:
+        few(text, b"{[,")
         value = json.loads(text, parse_int=_int, parse_float=_float, parse_constant=_float)
         whole = json.dumps(value, ensure_ascii=False).encode()  # half a character is none
         return value, kind.validate_json(whole)
@@ -262,6 +269,14 @@ def _parsed(name: str, text: bytes, kind: TypeAdapter) -> tuple[Any, Any]:
         raise ValueError(f"{name}: not a report's results: {first_error(e)}") from None
     except (ValueError, RecursionError) as e:
         raise ValueError(f"{name}: not JSON: {e}") from None
+    except MemoryError:
+        raise ValueError(f"{name}: more than memory holds") from None
+
+
+def few(text: bytes, marks: bytes) -> None:
+    """ValueError if a text has too many values, before memory is taken for them. A value has a mark before it."""
+    if sum(map(text.count, marks)) > VALUES_MAX:
+        raise ValueError(f"more than {VALUES_MAX} values")
 
 
 def first_error(e: ValidationError) -> str:
@@ -286,7 +301,9 @@ def _float(text: str) -> float:
 def rows(file: Path, columns: tuple[str, ...]) -> list[dict[str, str]]:
     """These columns of each row of a table."""
     try:
-        table_rows = list(csv.DictReader(io.StringIO(read(file, SIZE_MAX).decode(), newline="")))
+        text = read(file, SIZE_MAX)
+        few(text, b",\r\n")
+        table_rows = list(csv.DictReader(io.StringIO(text.decode(), newline="")))
     except (csv.Error, ValueError) as e:
         raise ValueError(f"{file.name}: {e}") from None
     for number, row in enumerate(table_rows, 1):

@@ -43,12 +43,19 @@ def read(folder: Path, name: str, digest: str | None) -> np.ndarray:
         raise LabError(f"{file}: no table of a run ({reason}); remove its folder, the run will be repeated") from None
 
 
+def _text(kind: pa.DataType) -> bool:
+    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return pa.types.is_string(plain) or pa.types.is_large_string(plain)
+
+
 def _check(data: bytes) -> None:
     """ValueError if it would take too much memory."""
     file = pq.ParquetFile(pa.BufferReader(data))
     width = 0
     for column in file.schema_arrow:
         if column.name == "dev":
+            if not _text(column.type):
+                raise ValueError("column 'dev' has no names")
             width += NAME_BYTES
         elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
             width += column.type.bit_width // 8

@@ -117,6 +117,8 @@ def read(script: Path, given: Path) -> Drill:
     """A script, with the files that it or one of them names by a path from its folder. LabError if one of them lies
     outside the given folder: a script of a stranger's reads no other file of the user's."""
     at = Path(os.path.abspath(script))  # links keep their places: a script names them
+    if not at.resolve().is_relative_to(given.resolve()):
+        raise LabError(f"{script}: a link to a file outside of {given}: give the folder that has it")
     folder, texts = at.parent, {at: content(at)}
     left = [at]
     while left:
