@@ -3,13 +3,20 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from rich.table import Column, Table
 from rich.text import Text
 
+from . import printable
+
 RULES = {"left": "---", "right": "---:", "center": ":---:"}
+
+
+class Markup(str):
+    """A cell that is Markdown already."""
 
 
 def left(*headers: str, **options: Any) -> list[Column]:
@@ -50,9 +57,10 @@ def markdown(columns: Sequence[Column], rows: Iterable[Sequence[str]]) -> list[s
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(map(escaped, cells))} |"
+    return f"| {' | '.join(cell if isinstance(cell, Markup) else escaped(cell) for cell in cells)} |"
 
 
 def escaped(text: str) -> str:
-    """For a list or a table of Markdown."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+    """For a list or a table of Markdown: the text makes no link, no element and no other cell, and moves no cursor."""
+    text = printable(text.replace("\n", " ")).replace("\\", "\\\\")
+    return re.sub(r"\](?=[(\[:])", r"\\]", text).replace("|", "\\|").replace("<", "&lt;")

@@ -190,6 +190,15 @@ def test_what_an_objects_maps_take(tmp_path, more, mb):
     assert objects.maps_mb(compiler.compiled(source(tmp_path, more), TYPES)) == mb
 
 
+@pytest.mark.parametrize("name", [b"t\xf3xt", b"t\x01xt"])
+def test_an_object_with_damaged_types(tmp_path, name):
+    """A name in them that is no text, or has a control character."""
+    whole = compiler.compiled(source(tmp_path, TABLE.format(1, "")), TYPES)
+    assert whole.count(b"\0text\0") == 1
+    with pytest.raises(LabError, match=r"an object's types \(BTF\) are damaged: compile it again"):
+        objects.maps_mb(whole.replace(b"\0text\0", b"\0" + name + b"\0"))
+
+
 def test_maps_that_no_guest_has_room_for(scenario_file, tmp_path):
     source(tmp_path, RING.format(1536))
     with_ring = {"flow": {"controller": "./mine.bpf.c:with_ring"}}

@@ -73,7 +73,7 @@ def test_a_small_file_that_stands_for_many_values(tmp_path, inside):
     """It is refused before they take memory."""
     text = b'{"format":2,"x":[' + (inside + b",") * ((24 << 20) // 3) + b"1]}"
     (tmp_path / records.DATA).write_bytes(lzma.compress(text, preset=0))
-    with pytest.raises(LabError, match="results.json.xz: not JSON: more than 1048576 values"):
+    with pytest.raises(LabError, match="results.json.xz: not JSON: more than 131072 objects, or 1048576 values"):
         part.read(tmp_path)
 
 
@@ -81,6 +81,7 @@ def test_what_is_published_is_far_from_the_bounds():
     for file in (REPO / "docs" / "results").glob(f"*/{records.DATA}"):
         text = records.unpacked(file)
         assert len(text) < records.SIZE_MAX / 50 and sum(map(text.count, b"{[,")) < records.VALUES_MAX / 50
+        assert text.count(b"{") < records.OBJECTS_MAX / 20
 
 
 def png(width: int, height: int, rows: int) -> bytes:

@@ -220,6 +220,10 @@ def test_a_damaged_report_replaces_nothing(report, tmp_path, change):
 
 
 def test_names_out_of_a_report_are_no_markup(report, tmp_path):
-    write(report, [CLAIM], [RUN | {"provenance": PROVENANCE | {"kernel": "6\n# <b>"}}])
+    words = "[a](javascript:x) ![b](//c) [d][e] [f\\](g) \x1b[2J"
+    told = PROVENANCE | {"kernel": "6\n# <b>", "objects": {"[e]": "javascript:y"}}
+    write(report, [CLAIM.model_copy(update={"claim": words})], [RUN | {"provenance": told}])
     publish.publish(report, tmp_path / "x")
-    assert "- kernel: 6 # &lt;b>" in (tmp_path / "x" / "fast" / "README.md").read_text()
+    text = (tmp_path / "x" / "fast" / "README.md").read_text()
+    assert "- kernel: 6 # &lt;b>" in text and "- [e\\]: javascript:y" in text
+    assert r"Fig. 1: [a\](javascript:x) ![b\](//c) [d\][e] [f\\\](g) ?[2J |" in text

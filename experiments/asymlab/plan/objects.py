@@ -169,7 +169,14 @@ def called(controllers: list[str]) -> dict[str, str]:
 
 @cache
 def maps_mb(made: bytes) -> int:
-    """The memory that an object's maps take as soon as it is loaded, about."""
+    """The memory that an object's maps take as soon as it is loaded, about. LabError if its types are damaged."""
+    try:
+        return _maps_bytes(made) >> 20
+    except (ValueError, LookupError, TypeError, AttributeError):
+        raise LabError("an object's types (BTF) are damaged: compile it again") from None
+
+
+def _maps_bytes(made: bytes) -> int:
     with tempfile.NamedTemporaryFile() as file:
         file.write(made)
         file.flush()
@@ -199,7 +206,7 @@ def maps_mb(made: bytes) -> int:
 
     maps = (types[v["type_id"]] for t in types.values() if t["name"] == ".maps" for v in t.get("vars", ()))
     structs = (types[m["type_id"]].get("members", ()) for m in maps)
-    return sum(bytes_of({m["name"]: types[m["type_id"]] for m in members}) for members in structs) >> 20
+    return sum(bytes_of({m["name"]: types[m["type_id"]] for m in members}) for members in structs)
 
 
 @cache

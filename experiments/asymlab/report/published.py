@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..paths import REPO
-from ..table import escaped, left, markdown, right
+from ..table import Markup, escaped, left, markdown, right
 from .html import environment, interval, number, word
 from .judged import CHECKS, SYMBOLS
 from .part import Part
@@ -61,7 +61,7 @@ def front(parts: list[Part]) -> str:
         "threats to validity, and for each row the command that repeats it.",
         "",
     ]
-    rows = [[f"[{one.name}]({quote(one.name)}/README.md)", *cells([one])] for one in parts]
+    rows = [[Markup(f"[{one.name}]({quote(one.name)}/README.md)"), *cells([one])] for one in parts]
     columns = left("paper") + right(*SYMBOLS, UNEXPLAINED)
     return "\n".join([*paragraphs, *markdown(columns, [*rows, ["all", *cells(parts)]])]) + "\n"
 
@@ -79,7 +79,7 @@ def readme(part: Part, figures: list[str]) -> str:
         f"{part.about.date}, {len(part.runs)} runs of the {part.about.set} set. "
         f"{', '.join(f'{n} {word}' for word, n in part.counts.items())}.",
         "",
-        *(f"- {escaped(what)}: {escaped(value)}" for what, value in lines(part).items()),
+        *(f"- {escaped(f'{what}: {value}')}" for what, value in lines(part).items()),
         "",
         "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
         "*Worst run*: the value is that of the worst run, which decides. *Each run alike*: all runs have this value. "

@@ -37,6 +37,7 @@ SAMPLES = ("claim", "seed", "key", "value")  # columns
 Point = tuple[float, float, float]  # value, low, high
 SIZE_MAX = 32 << 20  # bytes of text; the largest published part has 0.3 MB
 VALUES_MAX = 1 << 20  # in a text; that part has 15,000
+OBJECTS_MAX = 1 << 17  # among them: one may take a kilobyte of memory
 DATA = "results.json.xz"
 DATA_MAX = 4 << 20  # bytes of it
 UNPACKING_MAX = 128 << 20  # bytes of memory beside the text; the highest preset takes 65 MB
@@ -275,8 +276,8 @@ def _parsed(name: str, text: bytes, kind: TypeAdapter) -> tuple[Any, Any]:
 
 def few(text: bytes, marks: bytes) -> None:
     """ValueError if a text has too many values, before memory is taken for them. A value has a mark before it."""
-    if sum(map(text.count, marks)) > VALUES_MAX:
-        raise ValueError(f"more than {VALUES_MAX} values")
+    if text.count(b"{") > OBJECTS_MAX or sum(map(text.count, marks)) > VALUES_MAX:
+        raise ValueError(f"more than {OBJECTS_MAX} objects, or {VALUES_MAX} values")
 
 
 def first_error(e: ValidationError) -> str:
