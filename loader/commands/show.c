@@ -267,7 +267,7 @@ static int find_thin(struct attachments *all, const struct registered **reg)
 	if (err)
 		return fail("--cgroup %s: %s", args.cgroup, strerror(-err));
 	if (args.dev)
-		snprintf(path, sizeof(path), ON_DEVICE "%s", args.dev);
+		device_place(path, args.dev);
 	attachments_keep(all, THIN, args.cgroup || args.dev ? path : NULL);
 	if (!thinning_next(all, &i, &t) && (args.cgroup || args.dev))
 		return fail("%s: no ACKs are thinned there", thinning_option(path));

@@ -433,22 +433,24 @@ static int status(void)
 {
 	struct seen s = { .report.line = print_line };
 	int err = see(&s);
+	bool seen = !err;
 
 	output_json(args.json);
-	if (!err)
+	if (seen)
 		object_begin(NULL, "\n ", "\n");
-	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]) && !err; i++) {
+	for (size_t i = 0; i < sizeof(sections) / sizeof(sections[0]) && seen; i++) {
 		s.section = sections[i].name;
 		s.nr = 0;
 		list_begin(s.section, "\n  ", "");
-		err = sections[i].tell(&s);
+		err |= sections[i].tell(&s); /* one that is not known hides no other */
 		level_end();
 		if (!s.nr)
 			print("%s: %s\n", s.section,
 			      s.blind && sections[i].by_bpf ? "not seen: it needs root" : "nothing");
 	}
-	if (!err)
+	if (seen)
 		level_end();
+	err |= s.now.users.records_unread;
 	inventory_free(&s.now);
 	boots_free(&s.boots);
 	return err ? -1 : 0;

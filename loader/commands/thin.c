@@ -195,14 +195,25 @@ static int start(struct cgroup_programs *h)
 	return err;
 }
 
-/* Where a device of that name thins in another network namespace: it may have moved. NULL: nowhere; to be freed. */
-static char *thinned_elsewhere(const struct attachments *all)
+static bool is_thinned(const struct attachments *all, const char *place)
 {
 	struct thinning t;
 	int i = 0;
 
 	while (thinning_next(all, &i, &t))
-		if (!strcmp(t.at->device, args.dev) && !t.at->netns->own)
+		if (!strcmp(t.cgroup, place))
+			return true;
+	return false;
+}
+
+/* Where a device of that name thins in another network namespace: it may have moved. NULL: nowhere; to be freed. */
+static char *thinned_elsewhere(const struct attachments *all, const char *dev)
+{
+	struct thinning t;
+	int i = 0;
+
+	while (thinning_next(all, &i, &t))
+		if (!strcmp(t.at->device, dev) && !t.at->netns->own)
 			return strdup(t.cgroup);
 	return NULL;
 }
@@ -212,7 +223,7 @@ static int stop(void)
 {
 	static const char *const no[] = { "thins=0" };
 	const struct texts off = { (const char **)no, 1 };
-	bool one = args.cgroups.nr || args.dev;
+	bool one = args.cgroups.nr || args.dev, hidden = false;
 	char path[PATH_MAX];
 	struct attachments all = {};
 	struct thinning t;
@@ -222,10 +233,12 @@ static int stop(void)
 	if (err)
 		return fail("--cgroup %s: %s", args.cgroups.text[0], strerror(-err));
 	if (args.dev)
-		snprintf(path, sizeof(path), ON_DEVICE "%s", args.dev);
+		device_place(path, args.dev);
 	err = attachments_read(&all);
 	if (!err && args.dev)
-		moved = thinned_elsewhere(&all);
+		moved = thinned_elsewhere(&all, path + strlen(ON_DEVICE));
+	if (!err && one && !moved && !is_thinned(&all, path)) /* it may be where nobody here can look */
+		hidden = attachments_warn(&all, THIN);
 	attachments_keep(&all, THIN, one ? path : NULL);
 	while (!err && thinning_next(&all, &i, &t))
 		if (t.programs == THINNING_PROGRAMS) /* the kernel may have freed the parameters of a part */
@@ -235,7 +248,7 @@ static int stop(void)
 		attachments_print(&all, 0, NULL, "ACKs are no longer thinned in ");
 		print("\n");
 	}
-	if (!one && attachments_warn(&all, THIN))
+	if (hidden || (!one && attachments_warn(&all, THIN)))
 		err = -1;
 	else if (!err && !all.nr)
 		printf("no ACKs are thinned%s%s%s%s\n", one ? args.dev ? " at " : " in " : "", one ? path : "",

@@ -311,6 +311,8 @@ static int unload_locked(struct found *f)
 	    attachments_read(&f->mine) || netns_read(&f->users))
 		return -1;
 	netns_warn(&f->users);
+	if (f->users.records_unread)
+		return -1;
 	attachments_keep(&f->mine, args.name, NULL);
 	f->where = users_text(&f->users, &f->all, args.name, false);
 	return f->where ? unload_found(f) : fail("out of memory");

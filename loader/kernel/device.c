@@ -72,16 +72,27 @@ static int hardware(const char *name, unsigned short *type)
 	return err;
 }
 
+unsigned int device_place(char place[DEVICE_PLACE], const char *name)
+{
+	unsigned int index = strlen(name) < IFNAMSIZ ? if_nametoindex(name) : 0;
+	char own[IFNAMSIZ];
+
+	if (index && if_indextoname(index, own))
+		name = own;
+	snprintf(place, DEVICE_PLACE, ON_DEVICE "%s", name);
+	return index;
+}
+
 int device_find(struct device *d, const char *name)
 {
 	unsigned short type;
 	__u32 ids[MAX_PROGRAMS], n;
 	int err;
 
-	*d = (struct device){ .index = strlen(name) < IFNAMSIZ ? if_nametoindex(name) : 0 };
+	*d = (struct device){};
+	d->index = device_place(d->place, name);
 	if (!d->index)
 		return fail("--dev %s: this network namespace has no such device: `ip link` lists them", name);
-	snprintf(d->place, sizeof(d->place), ON_DEVICE "%s", name);
 	err = hardware(name, &type);
 	if (err)
 		return fail("--dev %s: %s", name, strerror(-err));

@@ -13,9 +13,14 @@
 
 #define ON_DEVICE "dev " /* so a place is written that is a device, and no cgroup */
 
+#define DEVICE_PLACE (sizeof(ON_DEVICE) + IFNAMSIZ)
+
+/* "dev NAME" of the device that `name`, an altname perhaps, stands for; one that is not there keeps that name. Its index, or 0. */
+unsigned int device_place(char place[DEVICE_PLACE], const char *name);
+
 struct device {
 	unsigned int index;
-	char place[4 + 16]; /* "dev NAME" */
+	char place[DEVICE_PLACE];
 	bool ethernet;      /* its packets have an Ethernet header; else they begin with that of IP */
 	bool clsact;        /* it has no tcx */
 	bool made_clsact;   /* device_load() made its clsact */

@@ -327,26 +327,19 @@ static void add_lost(const char *text, const struct record *g, void *ctx)
 	ns->lost[ns->nr_lost++] = lost;
 }
 
-/* -errno; what is said of files that cannot be read, is said once. */
-static int keep_lost(struct netns *ns)
+/* The records that `use` made of the namespace. -errno; a record that cannot be read hides no other. */
+static int keep_records(struct netns *ns, bool *unread)
 {
 	struct losses l = { .ns = ns };
-
-	return state_each_route(add_lost, &l) ? -EIO : l.err;
-}
-
-/* -1 with a message. */
-static int keep_given(struct netns *ns)
-{
-	static bool said; /* what one lacks, the next lacks as well */
-	const char *file = said ? NULL : state_default();
 	struct record g;
 
-	said = state_peek(file, &g) < 0;
-	if (said)
-		return -1;
-	memcpy(ns->given, g.name, sizeof(ns->given));
-	return 0;
+	if (state_each_route(add_lost, &l))
+		*unread = true;
+	if (state_peek(state_default(), &g) < 0)
+		*unread = true;
+	else
+		memcpy(ns->given, g.name, sizeof(ns->given));
+	return l.err;
 }
 
 static int read_one(const struct netns_id *id, void *ctx)
@@ -369,9 +362,7 @@ static int read_one(const struct netns_id *id, void *ctx)
 	if (!err)
 		err = keep_routes(ns);
 	if (!err)
-		err = keep_lost(ns);
-	if (!err && keep_given(ns))
-		return -1;
+		err = keep_records(ns, &l->records_unread);
 	if (is_lack(-err))
 		return fail_lack(-err);
 	if (err)
@@ -404,7 +395,7 @@ int netns_warn(const struct netns_list *l)
 			     l->ns[i].unread);
 	if (nr > WARNINGS)
 		fail("so are %d more", nr - WARNINGS);
-	return nr ? -1 : 0;
+	return nr || l->records_unread ? -1 : 0;
 }
 
 void netns_free(struct netns_list *l)

@@ -63,11 +63,12 @@ struct netns {
 struct netns_list {
 	struct netns *ns;
 	int nr;
+	bool records_unread; /* some of the records that `use` made are not known; a line on stderr names the file */
 };
 
 /* One that cannot be read is in the list, as such. Without the right to enter others, our own alone. -1 with a message. */
 int netns_read(struct netns_list *l);
-/* A line on stderr for each that could not be read; -1 if there is one. */
+/* A line on stderr for each that could not be read; -1 if there is one, or if records are not known. */
 int netns_warn(const struct netns_list *l);
 void netns_free(struct netns_list *l);
 unsigned int netns_sockets(const struct netns *ns, const char *cc);

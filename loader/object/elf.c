@@ -2,6 +2,7 @@
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -11,6 +12,16 @@
 
 #define REL ".rel" /* of a section's relocations: the begin of their name */
 #define OBJECT_MAX (16u << 20) /* bytes; the largest of ours has 200,000 */
+
+/* Till the next call. */
+static const char *too_large(const struct stat *st, size_t most)
+{
+	static char text[100];
+
+	snprintf(text, sizeof(text), "too large: it has %lld bytes, and the limit is %zu", (long long)st->st_size,
+		 most);
+	return text;
+}
 
 int file_open(const char *path, size_t most, size_t *size, const char **why)
 {
@@ -23,7 +34,7 @@ int file_open(const char *path, size_t most, size_t *size, const char **why)
 	else if (!S_ISREG(st.st_mode))
 		*why = "not a regular file";
 	else if ((size_t)st.st_size > most)
-		*why = "too large";
+		*why = too_large(&st, most);
 	if (!*why) {
 		*size = st.st_size;
 		return fd;

@@ -139,12 +139,16 @@ static struct boot *add(struct boots *b, const char *name)
 static void read_conf(struct boot *b)
 {
 	char path[sizeof(CONF_DIR) + CC_NAME_LEN + 8];
+	const char *why;
 	char *text;
 
 	snprintf(path, sizeof(path), CONF_DIR "/%s.conf", b->name);
-	text = read_file(path, &b->wrong);
-	if (!text)
+	text = read_file(path, &why);
+	if (!text) {
+		b->unread = strdup(why); /* the next file's would take its place */
+		b->wrong = b->unread ? b->unread : why;
 		return;
+	}
 	if (!strcmp(b->name, THIN)) {
 		b->thin = setting_read(text, "THIN");
 		if (!b->thin)
@@ -218,6 +222,7 @@ int boots_read(struct boots *b)
 void boots_free(struct boots *b)
 {
 	for (int i = 0; i < b->nr; i++) {
+		free(b->at[i].unread);
 		free(b->at[i].load);
 		free(b->at[i].use);
 		free(b->at[i].thin);

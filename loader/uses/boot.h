@@ -17,6 +17,7 @@ struct boot {
 	char *words;
 	char *place;                /* where THIN thins, if that is no cgroup that it names */
 	const char *wrong;          /* why the file is of no use; NULL: it is */
+	char *unread;               /* that text, if the file cannot be read */
 };
 
 struct boots {

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,8 +43,14 @@ refused:
 	return -1;
 }
 
+/* Said once: each look meets the same. */
 static int fail_dir(void)
 {
+	static bool said;
+
+	if (said)
+		return -1;
+	said = true;
 	if (errno == EACCES || errno == EPERM)
 		return fail("not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, CAP_PERFMON and "
 			    "CAP_NET_ADMIN, and writes " STATE_DIR ")");
@@ -96,6 +103,28 @@ static int fail_file(const char *verb, const char *file)
 	return fail("cannot %s " STATE_DIR "/%s: %s", verb, file, strerror(errno));
 }
 
+/* Several parts of a command may meet the same file. */
+static int fail_record(const char *file, const char *why)
+{
+	static char last[NAME_MAX + 1];
+
+	if (strcmp(last, file))
+		fail(STATE_DIR "/%s is %s: remove it", file, why);
+	snprintf(last, sizeof(last), "%s", file);
+	return -1;
+}
+
+/* Said once: what one file lacks, the next lacks as well. */
+static int fail_read(const char *file)
+{
+	static bool said;
+
+	if (!said)
+		fail_file("read", file);
+	said = true;
+	return -1;
+}
+
 int state_write(const char *file, const struct record *w)
 {
 	char text[sizeof(*w) + 2];
@@ -116,6 +145,8 @@ int state_write(const char *file, const struct record *w)
 	}
 	if (written && !renameat(dir, PART, dir, file))
 		return 0;
+	if (fd < 0 && errno == EISDIR)
+		return fail_record(PART, "no regular file");
 	fail_file("write", file);
 	unlinkat(dir, PART, 0);
 	return -1;
@@ -150,9 +181,9 @@ static int read_words(int at, const char *file, struct record *w)
 		return 0;
 	errno = failed;
 	if (!S_ISREG(st.st_mode))
-		return fail(STATE_DIR "/%s is no regular file: remove it", file);
+		return fail_record(file, "no regular file");
 	if (n < 0)
-		return fail_file("read", file);
+		return fail_read(file);
 	text[n] = 0;
 	line = text + strcspn(text, "\n");
 	if (*line)
@@ -163,10 +194,10 @@ static int read_words(int at, const char *file, struct record *w)
 	sscanf(text, "%15s %15s %15s %15s", w->word[0], w->word[1], w->word[2], w->word[3]);
 	for (int i = 0; i < STATE_WORDS; i++)
 		if ((!i || *w->word[i]) && !is_name(w->word[i]))
-			return fail(STATE_DIR "/%s is damaged: remove it", file);
+			return fail_record(file, "damaged");
 	for (const char *c = w->text; *c; c++)
 		if (iscntrl((unsigned char)*c))
-			return fail(STATE_DIR "/%s is damaged: remove it", file);
+			return fail_record(file, "damaged");
 	return 1;
 }
 

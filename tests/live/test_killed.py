@@ -117,6 +117,12 @@ def test_a_state_folder_that_is_not_roots_alone_is_refused(wrong, loaded, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_folder_in_the_place_of_the_half_written_file_is_named(pair):
+    script = f"mount -t tmpfs -o mode=755 none /run/asymcc && mkdir /run/asymcc/.part && {ASYMCC} use cubic --default"
+    done = run(*enter(pair.client), "unshare", "-m", "sh", "-c", script, check=False)
+    assert done.returncode == 1 and done.stderr == "asymcc: /run/asymcc/.part is no regular file: remove it\n"
+
+
 def test_what_lies_in_the_state_folders_way_is_not_written_to(alias, pair, tmp_path):
     name, victim = alias(), tmp_path / "victim"
     victim.write_text("as it was")

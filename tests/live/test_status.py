@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import socket
+import sys
 import time
 from datetime import datetime
 
@@ -208,6 +210,20 @@ def test_it_changes_nothing_and_an_idle_machine_has_one_screen():
     text = asymcc("status")
     assert {f.name: f.stat().st_mtime_ns for f in STATE.glob("*")} == before
     assert text.count("\n") <= 24 and "unseen: nothing" in text
+
+
+@pytest.mark.parametrize("kind", ["route", "default", "try"])
+def test_a_damaged_record_is_named_and_hides_nothing_else(kind):
+    cookie = socket.socket(socket.AF_UNIX).getsockopt(socket.SOL_SOCKET, 71, 8)  # SO_NETNS_COOKIE
+    name = {"route": "route-%d-10.0.0.0+8", "default": "default-%d", "try": "try-zz%.0s"}[kind]
+    file = f"/run/asymcc/{name % int.from_bytes(cookie, sys.byteorder)}"
+    for command, code in (("status", 1), ("metrics --interval 0", 0), ("list", int(kind != "try"))):
+        place = f"mount -t tmpfs none /run && mkdir -m 755 -p /run/asymcc && echo '!!' >'{file}' && {ASYMCC} {command}"
+        done = run("unshare", "-m", "sh", "-c", place, check=False)
+        unseen = [line for line in done.stderr.splitlines() if "cannot be seen from here" not in line]
+        assert unseen == [f"asymcc: {file} is damaged: remove it"] * (command == "status" or kind != "try")
+        last = {"status": "unseen: ", "metrics --interval 0": "# EOF\n", "list": "\nfast "}[command]
+        assert done.returncode == code and last in done.stdout
 
 
 def test_a_file_that_is_none_holds_nothing_up(tmp_path):

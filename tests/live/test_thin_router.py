@@ -121,6 +121,36 @@ def test_a_device_that_goes_takes_it_along(router):
     assert router.asymcc("thin", "--off", "--dev", "wan9").stdout == "no ACKs are thinned at dev wan9\n"
 
 
+def test_an_altname_is_the_device(router):
+    run("ip", "-n", router.router, "link", "property", "add", "dev", "wan0", "altname", "uplink")
+    try:
+        for end in ("", ", with other values", ", with other values"):
+            output = router.asymcc("thin", "--dev", "uplink", "--reverse", "100kbit").stdout
+            assert output == f"forwarded ACKs that leave by dev wan0 are thinned{end}\n"
+        assert sorted(attached(router)) == ["thin_egress", "thin_ingress"]
+        shown = router.asymcc("show", "thin", "--dev", "uplink", "--json").stdout
+        assert json.loads(shown)["devices"] == ["wan0"]
+        output = router.asymcc("thin", "--off", "--dev", "uplink").stdout
+        assert output == "ACKs are no longer thinned in dev wan0\n" and attached(router) == []
+    finally:
+        run("ip", "-n", router.router, "link", "property", "del", "dev", "wan0", "altname", "uplink")
+
+
+def test_what_thins_out_of_sight_is_told(router, tmp_path):
+    """The device goes to a namespace that no process is in, and whose name is outside of /run/netns."""
+    hidden, enter = tmp_path / "netns", f"nsenter --net={tmp_path}/netns"
+    script = f"""
+        mount -t tmpfs none {tmp_path}; touch {hidden}; unshare --net={hidden} true
+        ip link add wan9 type veth peer name gone; {ASYMCC} thin --dev wan9 || exit 9
+        ip link set wan9 netns {hidden}
+        {ASYMCC} thin --off --dev wan9; echo $?; {ASYMCC} thin --off --cgroup /; echo $?
+        {enter} {ASYMCC} thin --off --dev wan9
+    """
+    done = run("nsenter", f"--net=/run/netns/{router.router}", "unshare", "-m", "sh", "-c", script)
+    assert done.stdout.splitlines()[1:] == ["1", "1", "ACKs are no longer thinned in dev wan9"]
+    assert done.stderr.count("in a network namespace or a cgroup that cannot be seen from here\n") == 2
+
+
 def test_a_device_with_plain_ip(router):
     ip = ["ip", "-n", router.router]
     run(*ip, "tuntap", "add", "tun9", "mode", "tun")
