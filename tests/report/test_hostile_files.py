@@ -126,6 +126,14 @@ def test_a_figure_that_is_none(tmp_path, monkeypatch, kind):
     assert everything(tmp_path / "docs") == before and not (tmp_path / "ran").exists()
 
 
+def test_a_published_figure_that_is_none(tmp_path):
+    shutil.copytree(REPO / "docs" / "results" / "fast", tmp_path / "results" / "fast")
+    os.mkfifo(tmp_path / "results" / "fast" / "figures" / "fast-x.png")
+    p = asymlab("report", "--published", "--from", tmp_path / "results", "--to", tmp_path / "p.html", timeout=60)
+    assert p.returncode == 1 and "fast-x.png: not a regular file" in p.stderr and p.stderr.count("\n") == 1
+    assert not (tmp_path / "p.html").exists()
+
+
 def test_a_figure_of_one_pixel(tmp_path):
     figure(tmp_path).write_bytes(png(1, 1, 1))
     publish.publish(tmp_path / "report", tmp_path / "docs" / "results")

@@ -25,8 +25,7 @@ from . import part, published, records, tables
 from .part import DAMAGED, Part
 from .records import DATA
 
-FIGURE_MAX = 4 << 20  # bytes; a report's largest has 0.3 MB
-PIXELS_MAX = 16 << 20  # a report's largest figure has 2 million
+PIXELS_MAX = 16 << 20  # the largest that is published was drawn with 1.5 million
 COLOURS = 16  # of a PNG; a quarter of the size, and the eye sees little difference
 
 
@@ -101,7 +100,7 @@ def keep_figure(name: str, drawn: Path, before: Path, to: Path, anew: bool) -> N
         shutil.copyfile(before / f"{name}.png", to / f"{name}.png")
         return
     file = drawn / f"{name}.png"
-    data = io.BytesIO(read(file, FIGURE_MAX))
+    data = io.BytesIO(read(file, records.FIGURE_MAX))
     try:
         with warnings.catch_warnings(action="error"), Image.open(data, formats=["PNG"]) as picture:
             if picture.width * picture.height > PIXELS_MAX:

@@ -12,12 +12,13 @@ from urllib.parse import quote
 
 from .. import LabError
 from ..paths import REPO
+from ..reading import read
 from ..table import Markup, escaped, left, markdown, right
 from .html import environment, interval, number, word
 from .judged import CHECKS, SYMBOLS
 from .part import Part
 from .part import parts as read_all
-from .records import DATA
+from .records import DATA, FIGURE_MAX
 from .sentences import counts
 
 COMMIT = "commit that made them, and repeats them to the byte"
@@ -154,7 +155,7 @@ def write_page(results: Path, file: Path) -> None:
         raise LabError(f"{results}: no published results; `asymlab publish` makes them")
     try:
         figures = {
-            one.name: {f.stem: f.read_bytes() for f in sorted((results / one.name / "figures").glob("*.png"))}
+            one.name: {f.stem: read(f, FIGURE_MAX) for f in sorted((results / one.name / "figures").glob("*.png"))}
             for one in parts
         }
         file.parent.mkdir(parents=True, exist_ok=True)

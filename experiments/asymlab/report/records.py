@@ -38,6 +38,7 @@ Point = tuple[float, float, float]  # value, low, high
 SIZE_MAX = 32 << 20  # bytes of text; the largest published part has 0.3 MB
 VALUES_MAX = 1 << 20  # in a text; that part has 15,000
 OBJECTS_MAX = 1 << 17  # among them: one may take a kilobyte of memory
+FIGURE_MAX = 4 << 20  # bytes of a PNG; the largest published one, in few colours, has 0.05 MB
 DATA = "results.json.xz"
 DATA_MAX = 4 << 20  # bytes of it
 UNPACKING_MAX = 128 << 20  # bytes of memory beside the text; the highest preset takes 65 MB
