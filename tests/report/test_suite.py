@@ -30,7 +30,7 @@ from asymlab.report.absent import Absent
 from asymlab.report.judged import NOT_MADE, RATIO_MAX, Judged, Ratio, Results, Sample
 from asymlab.report.papers import names
 from asymlab.results import record, store
-from asymlab.run import cost, execute, local, summary
+from asymlab.run import cost, execute, local, registered, summary
 from asymlab.run.tasks import Task, plan_runs
 from tests.report.madeup import make
 from tests.report.small import repack
@@ -428,6 +428,10 @@ def test_a_found_run_keeps_the_commit_of_its_claims(papers):
     saved(task, 1.0, registered="0123456789ab")
     assert cost.survey([task]).done[task.key].record["registered"] == "0123456789ab"
     assert task.made("lab")["registered"] == ""  # the folder is in no checkout
+
+
+def test_a_folder_at_the_root_is_in_no_checkout():
+    assert registered.commit(Path("/tmp")) == registered.commit(Path("/")) == ""
 
 
 # --- published runs, made again -------------------------------------------------------------

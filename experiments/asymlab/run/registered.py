@@ -45,7 +45,7 @@ def _judged(folder: Path) -> list[str]:
         with contextlib.suppress(LabError):  # whoever runs it is told
             bases = [b.resolve() for source in base.sources(file) for b in source.bases]
             outside |= {at for at in bases if not at.is_relative_to(folder)}
-    moved = folder.parent.with_name("papers") / folder.name  # git log follows no move
+    moved = folder.parent.parent / "papers" / folder.name  # git log follows no move
     return [str(folder), str(moved), *sorted(str(at) for at in outside if at.is_relative_to(REPO)), *JUDGED]
 
 
