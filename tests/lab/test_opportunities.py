@@ -35,6 +35,20 @@ def played(times, queue=100) -> Trace:
     return Trace(opportunities.of(ms, count).pack(), queue)
 
 
+@pytest.mark.parametrize("side", ["forward", "reverse"])
+def test_a_trace_that_is_silent_while_the_run_measures_is_refused(tmp_path, scenario_file, side):
+    silent = write(tmp_path, *range(1, 900), 5000)
+    file = scenario_file(**{side: {"rate": None, "trace": str(silent)}})
+    with pytest.raises(LabError, match=rf"run: path\.{side} passes 0\.0 packets of 1000 bytes from measure_from"):
+        scenario.load(file)
+
+
+def test_the_time_of_an_opportunity(tmp_path):
+    trace = opportunities.read(write(tmp_path, 2, 2, 5, 5, 5, 10))
+    assert [trace.time_ms(n) for n in range(1, 9)] == [2, 2, 5, 5, 5, 10, 12, 12]
+    assert trace.time_ms(2.5) == 3.5 and trace.time_ms(0) == 0 and trace.time_ms(-1) == -5 and trace.time_ms(6.5) == 11
+
+
 def test_what_is_counted_of_a_trace(tmp_path):
     trace = opportunities.read(write(tmp_path, 2, 2, 5, 5, 5, 10))
     assert list(trace.ms) == [2, 5, 10] and list(trace.count) == [2, 3, 1]

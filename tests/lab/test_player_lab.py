@@ -53,6 +53,21 @@ def test_each_packet_leaves_at_its_time(scenario_file, kernel):
     assert checked(r)["trace of left-right, packets at their time"][1] > 100
 
 
+@pytest.mark.parametrize(
+    "fast, slow, queue", [(1, 100, 150), (5, 20, 40), (200, 200, 10)], ids=["idle afterwards", "two rates", "slow"]
+)
+def test_the_queues_delay_is_what_packets_waited(scenario_file, tmp_path, fast, slow, queue):
+    """A packet each `fast` ms for two seconds, each `slow` ms for ten; the flow stops early in one of these."""
+    trace = tmp_path / "two-rates.trace"
+    trace.write_text("".join(f"{t}\n" for t in [*range(fast, 2001, fast), *range(2000 + slow, 12_001, slow)]))
+    way = {"rate": None, "trace": str(trace), "queue": queue}
+    flow = {"stop": "1500ms"} if fast == 1 else {}
+    times = {"duration": "12s", "measure_from": "0s"}
+    r = run(scenario_file(TUNED, mtu=1500, forward=way, flow=flow, run=times))
+    rtt = r.metrics["flows"][0]["rtt_s"]
+    assert r.metrics["forward"]["queue_delay_mean_s"] == pytest.approx(rtt["mean"] - rtt["min"], rel=0.15)
+
+
 @pytest.fixture(params=[3, 100], scope="module")
 def played(request, tmp_path_factory):
     """Tells of a player's object whether the self-check takes its link; None: the one that is built."""

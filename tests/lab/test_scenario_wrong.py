@@ -33,6 +33,7 @@ def load(packet: int, **more) -> dict:
         ('run.duration = "1s"', "run", "measure_from must come before duration"),
         ('flows.start = "2s"\nflows.stop = "1s"', "flows.0", "stop must come after start"),
         ('flows.start = "9s"', "flows.0", "starts, stops or resumes after run.duration"),
+        ('path.forward.rate = "50kbit"\nrun.measure_from = "2900ms"', "run", "forward passes 0.6 packets of 1000"),
         ('flows.start = "1s"\nflows.stop = "1001ms"', "run.start_jitter", "a flow may start after its stop"),
         ('run.start_jitter = "4s"', "run.start_jitter", "a flow may start after run.duration"),
         ('path.forward.loss = "99.9%"', "flows.0", "0.10% of round trips succeed; the self-check needs 1.5%"),

@@ -267,7 +267,8 @@ class Run(Model):
     duration: Time = Field(ge=10**6, description=f"Length of the run: at least 1s, a multiple of {BIN_MS}ms.")
     measure_from: Time = Field(
         default_factory=_half,
-        description=f"Metrics count from here to the end. A multiple of {BIN_MS}ms.",
+        description=f"Metrics count from here to the end. A multiple of {BIN_MS}ms. "
+        "In that time a link passes a data packet at least.",
         json_schema_extra={"without": "half of `duration`"},
     )
     start_jitter: Time = Field(
@@ -470,6 +471,28 @@ class Scenario(Model):
                 raise ValueError(
                     f"{name}.enter: {enter} must be {order} leave ({leave}) where the direction is {flow.direction}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _something_to_measure(self) -> Self:
+        """A link that passes no packet of the data has no utilisation; nor has any link that is silent."""
+        begin, end = self.run.measure_from, self.run.duration
+        carrying = {
+            (k, flow.direction)
+            for flow in (*self.flows, *self.background)
+            for k in range(min(self.switches(flow)), max(self.switches(flow)))
+        }
+        for k, hop in enumerate(self.path.chain, 1):
+            for side, way in (("forward", hop.forward), ("reverse", hop.reverse)):
+                changed = [c.rate for c in self.changes if c.rate and (c.hop, c.direction) == (k, side)]
+                rate = way.trace.rate_between(begin / 1e3, end / 1e3) if way.trace else max(way.rate, *changed, 0)
+                packets = rate * (end - begin) / 8e6 / self.path.mtu
+                if not rate or (k, side) in carrying and packets < 1:
+                    place = f"path.hops.{k - 1}" if self.path.hops else "path"
+                    raise ValueError(
+                        f"run: {place}.{side} passes {packets:.1f} packets of {self.path.mtu} bytes from "
+                        "measure_from to duration: measure for longer, or at another time"
+                    )
         return self
 
     @model_validator(mode="after")

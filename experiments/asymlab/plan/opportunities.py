@@ -53,11 +53,23 @@ class Opportunities:
         """The longest time without an opportunity."""
         return int(max(np.diff(self.ms, prepend=0).max(), 1))
 
+    @cached_property
+    def _total(self) -> np.ndarray:
+        """Opportunities before each time, and after the last."""
+        return np.concatenate([[0], np.cumsum(self.count, dtype=np.int64)])
+
     def until(self, ms: float) -> int:
         """Opportunities from the trace's begin to that time, which included."""
         turns, rest = divmod(ms, self.period_ms)
         before = np.searchsorted(self.ms, rest, "right")
-        return int(turns) * int(self.count.sum()) + int(self.count[:before].sum())
+        return int(turns) * int(self._total[-1]) + int(self._total[before])
+
+    def time_ms(self, number: float) -> float:
+        """The time of that opportunity, counted from 1 at the trace's begin; between two of them by a straight line."""
+        low, part = divmod(number, 1)
+        turns, rest = np.divmod(np.array([low - 1, low], np.int64), self._total[-1])
+        times = turns * self.period_ms + self.ms[np.searchsorted(self._total, rest, "right") - 1]
+        return float(times[0] + part * (times[1] - times[0]))
 
     def rate_between(self, begin_ms: float, end_ms: float) -> int:
         """The mean in that time, in bit/s of IP packets."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from ..guest.job import Bottleneck, ChangePath, Flow, Hop, Job, NewShape, Watched
 from ..guest.protocol import ip_udp
+from ..plan.opportunities import BYTES, Opportunities, kept
 
 ETHERNET = 14  # bytes
 
@@ -87,6 +88,32 @@ def queue_delay(rows, rates: Rates, bin_s: float) -> float:
     return float((rows["qlen_sum"] * (ip_bytes / packets) * 8 / rate).sum() / total) if total else 0.0
 
 
+def trace_of(job: Job, dev: str) -> Opportunities | None:
+    """The trace that a link plays; None: it has a rate. LookupError: the trace is not on this machine."""
+    shape = next((end.shape for end in job.ends if end.dev == dev), None)
+    if not isinstance(shape, Bottleneck) or not shape.trace:
+        return None
+    if trace := kept(shape.trace.file.rpartition("/")[2]):
+        return trace
+    raise LookupError(f"{shape.trace.file} is not on this machine")
+
+
+def queue_delay_by_trace(rows, trace: Opportunities, bin_s: float) -> float:
+    """The time that the trace takes to carry the queue that departures saw; mean of all packets.
+
+    It is counted from the middle opportunity of their bin.
+    """
+    total = 0.0
+    for row in rows[rows["packets"] > 0]:
+        packets, begin = int(row["packets"]), round(row["t"] * 1e3)
+        first, last = (trace.until(ms - 1) for ms in (begin, begin + round(bin_s * 1e3)))
+        middle = (first + 1 + last) / 2
+        queue_bytes = row["qlen_sum"] / packets * (row["bytes"] / packets - ETHERNET)
+        total += packets * (trace.time_ms(middle + queue_bytes / BYTES) - trace.time_ms(middle)) / 1e3
+    packets = int(rows["packets"].sum())
+    return total / packets if packets else 0.0
+
+
 def percentiles(rtt_us) -> dict:
     """Percentiles of the RTT samples that the sender took, one an ACK at most."""
     if not len(rtt_us):
@@ -147,13 +174,15 @@ def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
             **link_metrics(rows, mean_rate(rates, start, end), end - start),
             **{k: after[k] - before[k] for k in ("drops", "marks", "policed") if k in after},
         }
-        if len(rates) > 1:
+        if trace := trace_of(job, way.dev):
+            hop[side]["queue_delay_mean_s"] = queue_delay_by_trace(rows, trace, job.bin_ms / 1e3)
+        elif len(rates) > 1:
             hop[side]["queue_delay_mean_s"] = queue_delay(rows, rates, job.bin_ms / 1e3)
     return hop
 
 
 def _udp_left(job: Job, marks: dict, hop: str) -> int | None:
-    """Packets of UDP that left a hop's queues; None where nothing is lost or doubled behind them."""
+    """Packets of UDP that left a hop's queues; None in a run without a load, or of an earlier version."""
     if "udp_left" not in marks["end"]:
         return None
     ways = next((watched.forward, watched.reverse) for watched in job.watch if watched.name == hop)
