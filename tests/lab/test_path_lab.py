@@ -310,6 +310,7 @@ def test_a_constant_load_takes_its_rate_and_leaves_the_rest(scenario_file):
 
 
 LOAD = {"background": [{"rate": "2mbit", "packet": 100}]}
+CUT = {"at": "500ms", "direction": "forward", "mtu": 576}
 
 
 @pytest.mark.parametrize(
@@ -319,10 +320,12 @@ LOAD = {"background": [{"rate": "2mbit", "packet": 100}]}
         {"forward": {"duplicate": "50%"}},
         {"hops": [hop(), hop({"rate": "5mbit", "queue": 5})]},
         {"forward": {"policer": {"rate": "5mbit", "burst": 20_000}}},
+        {"forward": {"delay": "300ms"}, "background": [LOAD["background"][0] | {"start": "900ms"}]},
+        {"mtu": 1500, "background": [{"rate": "2mbit", "packet": 1500}], "changes": [CUT]},
     ],
-    ids=["lost", "doubled", "second hop", "policed"],
+    ids=["lost", "doubled", "second hop", "policed", "under way", "fragments"],
 )
-def test_acks_per_packet_beside_a_load_that_is_lost_or_doubled(scenario_file, change):
+def test_acks_per_packet_beside_a_load_that_is_not_what_its_host_received(scenario_file, change):
     """The packets that left the queue say the same."""
     r = run(scenario_file(PLAIN, CAPTURE, LOAD, change))
     busiest = int(r.metrics["busiest"].split()[1])
@@ -335,9 +338,9 @@ def test_acks_per_packet_beside_a_load_that_is_lost_or_doubled(scenario_file, ch
     assert r.metrics["acks_per_data_packet"] == pytest.approx(acks / data, rel=0.01)
 
 
-def test_a_load_that_reaches_its_host_whole_is_counted_there(scenario_file):
-    """Nothing is added to such a run: its bytes are as they were."""
-    assert "udp_left" not in run(scenario_file(PLAIN, LOAD)).record["agent"]["marks"]["end"]
+def test_a_run_without_a_load_counts_none(scenario_file):
+    """Nothing is added to such a run."""
+    assert "udp_left" not in run(scenario_file(PLAIN)).record["agent"]["marks"]["end"]
 
 
 def test_a_link_that_doubles_packets_has_its_rate(scenario_file):

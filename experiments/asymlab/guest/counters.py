@@ -7,7 +7,7 @@ import struct
 import time
 
 from .capture import EQUAL, KEEP, LOAD, OUTGOING, statistics, tap
-from .job import ChangePath, Job, NewShape, Propagation, Unshaped
+from .job import Job, Unshaped
 from .net import Namespaces
 from .netlink import attributes
 from .policer import dropped
@@ -28,19 +28,14 @@ UDP, FRAGMENT = 17, 44  # an IP header's next; of IPv6 a fragment, which is none
 class Loads:
     """Counts the packets of UDP that leave each hop's queues.
 
-    Elsewhere they are more or fewer, if links double or lose them. A run without such links has no taps: what a load's
-    host received tells as much.
+    Elsewhere they are more or fewer: links double or lose them, routers cut them, and some are under way when a
+    measurement begins or ends. A run without a load has no taps.
     """
 
     def __init__(self, job: Job, ns: Namespaces) -> None:
         self.taps: dict[str, socket.socket] = {}
         self.packets: dict[str, int] = {}
-        shapes = [end.shape for end in job.ends]
-        for change in job.changes:
-            new = change.path if isinstance(change, ChangePath) else []
-            shapes += [one.shape for one in new if isinstance(one, NewShape)]
-        uneven = any(isinstance(s, Propagation) and (s.loss or s.duplicate) for s in shapes)
-        if not job.background or not (uneven or job.policers or len(job.watch) > 1):
+        if not job.background:
             return
         udp = (LOAD, 0, 0, 6 if job.v6 else 9), (EQUAL, 1, 0, UDP), (EQUAL, 0, 1, FRAGMENT)
         code = (*OUTGOING[:1], (EQUAL, 0, 4, socket.PACKET_OUTGOING), *udp, (KEEP, 0, 0, 1), (KEEP, 0, 0, 0))
