@@ -77,7 +77,7 @@ def test_what_begins_with_the_first_scenario_is_sound_and_its_mistakes_name_both
     file.write_text(text)
     [case] = scenario.load(file)
     [flow] = case.scenario.flows
-    assert (flow.controller, flow.ack, flow.start) == ("fast", "delayed", 10**6)
+    assert (flow.controller, flow.ack, flow.start) == ("fast", "every", 10**6)
     assert case.scenario.path.forward.loss == 0.001 and case.scenario.path.forward.queue == 500
     assert compile_job(case, 1)["controllers"][0]["set"] == {"alpha": 50}
     first.write_text(WHOLE[0].replace("20mbit", "20mbps"))
