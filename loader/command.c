@@ -131,7 +131,7 @@ static bool is_shortened(const struct opt *o, char **argv, const char *value)
 	if (value && value == word) /* its own word */
 		word = argv[optind - 2];
 	n = strcspn(word, "=");
-	if (word[0] != '-' || word[1] != '-' || (n == strlen(o->name) + 2 && !strncmp(word + 2, o->name, n - 2)))
+	if (n == strlen(o->name) + 2 && !strncmp(word + 2, o->name, n - 2))
 		return false;
 	fail("unknown option %.*s: write --%s", (int)n, word, o->name);
 	return true;
@@ -143,20 +143,19 @@ static int parse(const struct command *c, int argc, char **argv)
 	struct option longs[OPTS_MAX + 1] = {};
 	const struct opt *list[OPTS_MAX];
 	char shorts[2 * OPTS_MAX + 3];
-	int key, nr = opts_of(c, list);
+	int key, at, nr = opts_of(c, list);
 
 	describe(list, nr, c, shorts, longs);
 	optind = 0;
-	while ((key = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+	while (at = -1, (key = getopt_long(argc, argv, shorts, longs, &at)) != -1) {
 		if (key == '?' || key == ':') {
 			fail(key == ':' ? "option %s needs a value; see asymcc%s%s --help"
 					: "unknown option %s; see asymcc%s%s --help",
 			     argv[optind - 1], c ? " " : "", c ? c->name : "");
 			return EXIT_USAGE;
 		}
-		for (int i = 0; i < nr; i++)
-			if (list[i]->key == key && is_shortened(list[i], argv, optarg))
-				return EXIT_USAGE;
+		if (at >= 0 && is_shortened(list[at], argv, optarg)) /* a long one */
+			return EXIT_USAGE;
 		if (key == 'h') {
 			print_help(c);
 			return EXIT_SUCCESS;

@@ -7,7 +7,7 @@
 #include <linux/types.h>
 #endif
 
-#define MOVE_NAME_LEN 16    /* CC_NAME_LEN of say.h */
+#define MOVE_NAME_LEN 16    /* CC_NAME_LEN of view/text.h */
 #define MOVE_LIST_LEN 16384 /* sockets that are listed at once */
 
 enum {

@@ -8,7 +8,7 @@
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
-#define NAME_LEN 16 /* CC_NAME_LEN of say.h */
+#define NAME_LEN 16 /* CC_NAME_LEN of view/text.h */
 #define IPPROTO_TCP 6
 #define TCP_CONGESTION 13
 

@@ -118,15 +118,14 @@ static unsigned int uses_of(const struct world *w, const char *cc, const char *k
 /* Each registered controller is told once, of however many builds. */
 static void print_uses(const struct world *w)
 {
-	static const char *const cgroup_hooks[] = { "default", "route", "cgroup", "socket" };
+	static const char *const kinds[] = { "default", "route", "cgroup", "socket" };
 
 	family("asymcc_uses", "gauge", NULL,
 	       "Defaults of network namespaces, routes, cgroups and sockets that have the controller.");
 	for (const struct registered *reg = w->registry.at; reg < w->registry.at + w->registry.nr; reg++)
 		for (size_t i = 0; registry_find(&w->registry, reg->name) == reg && i < 4; i++)
-			sample("asymcc_uses",
-			       (const char *[]){ "controller", reg->name, "kind", cgroup_hooks[i], NULL }, "%u",
-			       uses_of(w, reg->name, cgroup_hooks[i]));
+			sample("asymcc_uses", (const char *[]){ "controller", reg->name, "kind", kinds[i], NULL }, "%u",
+			       uses_of(w, reg->name, kinds[i]));
 }
 
 /* --- shares --------------------------------------------------------------------------------------------------------- */

@@ -272,7 +272,7 @@ static int count_hidden(const struct attachments *all, const char *name)
 		    (strncmp(info.name, "thin_", 5) && strcmp(info.name, "asymcc_use")))
 			continue;
 		err = read_written_names(&a, &map_id);
-		nr += *a.owner && (!name || !strcmp(a.owner, name) || attached_gives(&a, name));
+		nr += (*a.owner || *a.used) && (!name || !strcmp(a.owner, name) || attached_gives(&a, name));
 	}
 	return err ? -1 : nr;
 }

@@ -445,12 +445,3 @@ unsigned int count_lost(const struct netns_list *l, const char *cc)
 		n += count_routes(l->ns[i].lost, l->ns[i].nr_lost, cc) + netns_lost_default(&l->ns[i], cc);
 	return n;
 }
-
-unsigned int count_sockets(const struct netns_list *l, const char *cc)
-{
-	unsigned int n = 0;
-
-	for (int i = 0; i < l->nr; i++)
-		n += netns_sockets(&l->ns[i], cc);
-	return n;
-}

@@ -73,7 +73,6 @@ int netns_warn(const struct netns_list *l);
 void netns_free(struct netns_list *l);
 unsigned int netns_sockets(const struct netns *ns, const char *cc);
 unsigned int netns_routes(const struct netns *ns, const char *cc);
-unsigned int count_sockets(const struct netns_list *l, const char *cc);
 /* Did `use` make it the default, and is it that no more? */
 bool netns_lost_default(const struct netns *ns, const char *cc);
 /* Defaults and routes that lost it. */

@@ -81,6 +81,16 @@ def test_a_source_gets_no_file_of_the_host_and_no_more_than_it_may(tmp_path, mon
     assert "own words" not in capfd.readouterr().err
 
 
+def test_an_error_behind_many_warnings_is_shown(tmp_path, uncached, capfd):
+    source = tmp_path / "mine.bpf.c"
+    source.write_text(
+        "".join(f"static void unused_{i}(void) {{}}\n" for i in range(60)) + "int f(void) { return nosuch; }\n"
+    )
+    with pytest.raises(LabError, match="error: use of undeclared identifier 'nosuch'"):
+        compiler.compiled(source, None)
+    assert "nosuch" in capfd.readouterr().err
+
+
 def test_a_compiler_that_does_not_end_is_ended(tmp_path, monkeypatch, uncached):
     monkeypatch.setattr(compiler, "COMPILE_S", 1)
     with pytest.raises(LabError, match="clang takes more than 1 s"):

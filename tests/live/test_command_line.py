@@ -74,6 +74,10 @@ def test_a_name_of_an_option_is_written_whole(argv):
     assert re.fullmatch(r"asymcc: unknown option --\w+: write --(reverse|json|version)\n", line)
 
 
+def test_short_options_in_one_word_are_no_begin_of_a_long_one():
+    assert asymcc("thin", "--atm", "-oh").startswith("asymcc thin [options]: ")
+
+
 def test_objects_folder(tmp_path, alias):
     shutil.copy(ASYMCC.parent / "fast.bpf.o", tmp_path / "other.bpf.o")
     rows = {r["name"]: r for r in json.loads(asymcc("--objects", tmp_path, "list", "--json"))}

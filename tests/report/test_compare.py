@@ -321,6 +321,16 @@ def test_a_state_comes_before_a_time(kept):
     assert "ACK 10: cwnd" in parting.parting(a, b)
 
 
+def test_a_table_of_another_version_and_a_strangers_record(kept):
+    a, b = store.opened(kept()), store.opened(kept(change=state(57, ssthresh=28)))
+    fewer = b.acks[[c for c in b.acks.dtype.names if c != "rtt_us"]]
+    b.__dict__["acks"] = fewer
+    assert "ACK 58: ssthresh" in parting.parting(a, b) and "ACK 58: ssthresh" in parting.parting(b, a)
+    stranger = store.Run(a.folder, a.record | {"image_name": "../x"})
+    with pytest.raises(LabError, match="^x: not a run of the lab: "):
+        compare.of_runs("x", "file", [stranger])
+
+
 def test_what_the_tables_do_not_tell(kept):
     a = store.opened(kept())
     other = copy.deepcopy(a.record)

@@ -36,7 +36,8 @@ PRIVATE = re.compile(rf"\b(?:(?:struct|enum) (?:{STATES}|(?:bbr|hybla)_\w+)|BBR_
 COMPILE_S = 120
 MEMORY_MAX = 2 << 30
 OBJECT_MAX = 64 << 20  # bytes; the largest of ours, with all debug information, has one
-WORDS_MAX = 4000  # characters of the compiler's words
+OUTPUT_MAX = 1 << 20  # bytes of the compiler's words that are read
+WORDS_MAX = 4000  # characters of them that are shown, from the first error on
 TARGETS = {"x86_64": "x86", "aarch64": "arm64"}  # as bpf_tracing.h has them
 # Where the cage has a file or a folder of this machine.
 SOURCE, TYPES, OURS = "/source", "/types", "/bpf"
@@ -124,7 +125,7 @@ def _run(argv: list[str], source: Path, stdin: Path, stdout: Path) -> tuple[int,
         except subprocess.TimeoutExpired:
             code = -SIGXCPU
         err.seek(0)
-        words = err.read(WORDS_MAX).decode(errors="replace")
+        words = err.read(OUTPUT_MAX).decode(errors="replace")
     ended_by = -code if code < 0 else code - 128  # behind the cage it is told as a shell would
     if ended_by == SIGXCPU:
         raise LabError(f"{source}: clang takes more than {COMPILE_S} s")
@@ -141,7 +142,10 @@ def check_compiled(source: Path, compiler: str, code: int, words: str) -> None:
         return
     first = ERROR.search(words)
     complaint = first[0][:200] if first else f"exit {code}"
-    print("\n".join(map(printable, words[:WORDS_MAX].rstrip().splitlines())), file=sys.stderr)
+    print(
+        "\n".join(map(printable, words[first.start() if first else 0 :][:WORDS_MAX].rstrip().splitlines())),
+        file=sys.stderr,
+    )
     hint = (
         f"; it sees the folder of the source, bpf/ and {HEADERS}: copy what it needs beside the source"
         if compiler == "clang" and ELSEWHERE.search(words)

@@ -21,6 +21,7 @@ import json
 from itertools import pairwise
 from pathlib import Path
 
+from pydantic import ValidationError
 from rich.text import Text
 
 from .. import LabError
@@ -82,8 +83,11 @@ def load_run(folder: Path) -> dict:
 def of_runs(name: str, what: str, runs: list[Run]) -> dict:
     """The same of some runs."""
     summaries = [report.summary(run) for run in runs]
-    for one in summaries:
-        records.Run.model_validate(one)
+    try:
+        for one in summaries:
+            records.Run.model_validate(one)
+    except ValidationError as e:
+        raise LabError(f"{name}: not a run of the lab: {records.first_error(e)}") from None
     return {"folder": name, "set": what, "runs": {(r["case"], r["seed"]): r for r in summaries}, "verdicts": {}}
 
 

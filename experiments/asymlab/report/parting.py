@@ -31,8 +31,8 @@ def parting(a: Run, b: Run) -> str:
     if known := [one for one in first if one]:
         return min(known).words
     for name in OTHER_TABLES:
-        x, y = (run._table(name) for run in (a, b))
-        if at := _row(x, y, list(x.dtype.names or ())):
+        x, y = (getattr(run, name) for run in (a, b))
+        if at := _row(x, y, _common(x, y)):
             row, words = at
             return f"all ACKs are the same; {name} at t = {x['t'][row]:.6f} s: {words}"
     unlike = _unlike(a.record["agent"], b.record["agent"], "agent")
@@ -41,13 +41,18 @@ def parting(a: Run, b: Run) -> str:
 
 def _of_flow(flow: int, x: np.ndarray, y: np.ndarray) -> Parting | None:
     """The first ACK of a flow whose state differs; or whose time does, if no state differs."""
-    state = [c for c in x.dtype.names or () if c not in ("flow", "t")]
+    state = [c for c in _common(x, y) if c not in ("flow", "t")]
     if not (at := _row(x, y, state) or _row(x, y, ["t"])):
         return None
     row, words = at
     there = x if row < len(x) else y
     t = float(there["t"][row])
     return Parting(t, f"t = {t:.6f} s, flow {flow}, ACK {row + 1}: {words}")
+
+
+def _common(x: np.ndarray, y: np.ndarray) -> list[str]:
+    """The columns that both have: another version of the lab may write one more."""
+    return [c for c in x.dtype.names or () if c in (y.dtype.names or ())]
 
 
 def _row(x: np.ndarray, y: np.ndarray, columns: list[str]) -> tuple[int, str] | None:
