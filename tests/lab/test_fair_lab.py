@@ -44,7 +44,7 @@ def test_a_contest_begins_and_ends_with_cubic(scenario_file):
     ]
     file = scenario_file(
         TUNED,
-        ack=None,
+        ack="every",
         mtu=None,
         hops=[{"count": 4, "forward": side, "reverse": side}],
         controllers={name: {"object": law, "fair": 1} for name, law in names.items()},

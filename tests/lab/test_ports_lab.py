@@ -35,7 +35,7 @@ def scenario(folder, prefix, seconds=6):
     return write(
         folder,
         PLAIN,
-        ack=None,
+        ack="every",
         hops=[{"forward": way, "reverse": way | {"queue": 50}} for way in ways],
         flow=first,
         flows=others,

@@ -38,7 +38,7 @@ EXECUTED = "instructions"
 
 def second_image(folder: Path, kernel: str, first: image.Image) -> image.Image:
     """SystemExit if it, or an object that a run brings along, is not what the first one is."""
-    second = image.open_image(str((folder / "image" / kernel).resolve()))
+    second = image.open_image(kernel, (folder / "image").resolve())
     objects = [f.name for f in BUILD.glob("*.bpf.o") if sha256(f) != sha256(folder / f.name)]
     if objects or second.hash != first.hash:
         sys.exit(f"made twice, and not the same: {', '.join(objects) or f'images {first.hash} and {second.hash}'}")

@@ -105,7 +105,7 @@ def test_all_is_drawn_without_an_error(browser, site, name):
     pictures = len(list((REPO / "docs" / "results").glob("*/figures/*.png")))
     known = {"index": 1 + 5, "run": 2, "invalid run": 0, "comparison": 0, "published": pictures}
     assert len(images) == known[name]
-    assert all(width > 300 and words > 40 for width, words in images)
+    assert not [(width, words) for width, words in images if width <= 300 or words <= 40]
     assert [
         entry for entry in browser.call("/se/log", {"type": "browser"}) if entry["level"] in ("SEVERE", "WARNING")
     ] == []
@@ -116,7 +116,7 @@ def test_links_lead_somewhere(browser, site, name):
     here = files(site)[name]
     browser.open(here)
     links = browser.run("return [...document.querySelectorAll('a[href]')].map(a => a.href)")
-    assert len(links) >= {"index": 60, "run": 2, "invalid run": 2, "comparison": 1, "published": 60}[name]
+    assert len(links) >= {"index": 60, "run": 2, "invalid run": 2, "comparison": 1, "published": 40}[name]
     ids = set(browser.run("return [...document.querySelectorAll('[id]')].map(e => e.id)"))
     for link in links:
         parts = urlsplit(link)

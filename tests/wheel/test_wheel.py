@@ -74,7 +74,8 @@ def test_each_file_that_the_package_names_is_in_it(files):
     named = {}
     for file in (REPO / "experiments" / "asymlab").rglob("*.py"):
         for top, rest in re.findall(r'\b(REPO|EXPERIMENTS)((?: / "[^"]+")+)', file.read_text()):
-            place = "/".join(["experiments"] * (top == "EXPERIMENTS") + re.findall('"([^"]+)"', rest))
+            words = re.findall('"([^":]+)[^"]*"', rest)  # a case of a file stands behind a colon
+            place = "/".join(["experiments"] * (top == "EXPERIMENTS") + words)
             named[place] = file.name
     assert len(named) > 10
     lacking = {
@@ -129,7 +130,7 @@ print(len(files), len(cases), len(claims), len(headings), len(parsed))
     output = installed("-c", code)
     assert output.returncode == 0, output.stderr
     files, cases, claims, headings, templates = map(int, output.stdout.split())
-    assert files > 150 and cases > files and claims > 200 and headings > 15 and templates == 6
+    assert files > 20 and cases > 200 and claims > 200 and headings > 15 and templates == 6
 
 
 # --- where an installation writes ----------------------------------------------------------

@@ -163,10 +163,10 @@ def check_current(label: str) -> None:
             raise LabError(f"{built}; {first}{renew}")
 
 
-def open_image(label: str = DEFAULT_KERNEL) -> Image:
+def open_image(label: str = DEFAULT_KERNEL, images: Path = IMAGES) -> Image:
     if not LABEL.fullmatch(label):  # a folder elsewhere may be a stranger's, and its kernel a program of his
         raise LabError(f"image {label[:40]!r}: a name has letters, digits and . + _ - only")
-    folder = IMAGES / label
+    folder = images / label
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         engine = manifest.get("engine", "qemu")
