@@ -101,15 +101,16 @@ def test_it_is_cited_by_version_authors_and_commits(parts, text):
 
 
 def test_the_same_parts_give_the_same_page_and_others_another(text, tmp_path):
-    shutil.copytree(RESULTS, tmp_path / "results")
-    assert page_of(tmp_path / "results") == text
+    shutil.copytree(RESULTS.parent, tmp_path / "docs")  # its pages describe the figures
+    shutil.copy(REPO / "README.md", tmp_path)
+    assert page_of(tmp_path / "docs/results") == text
 
     def change(data: dict) -> None:
         data["claims"][0] |= {"claim": "a <b>claim</b>", "note": "& why"}
         data["values"][0]["values"] = [0.0, 100.0, 0.0, 100.0, 0.0]
 
-    repack(tmp_path / "results" / "fast", change)
-    page = page_of(tmp_path / "results")
+    repack(tmp_path / "docs/results" / "fast", change)
+    page = page_of(tmp_path / "docs/results")
     assert "a &lt;b&gt;claim&lt;/b&gt;" in page and "<b>" not in page and "&amp; why" in page
     open_rows = [Page(one).text.split("Not all is decided.")[1].split()[3] for one in (page, text)]
     assert open_rows[0] != open_rows[1]

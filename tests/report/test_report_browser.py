@@ -105,7 +105,7 @@ def test_all_is_drawn_without_an_error(browser, site, name):
     pictures = len(list((REPO / "docs" / "results").glob("*/figures/*.png")))
     known = {"index": 1 + 5, "run": 2, "invalid run": 0, "comparison": 0, "published": pictures}
     assert len(images) == known[name]
-    assert not [(width, words) for width, words in images if width <= 300 or words <= 40]
+    assert not [(width, words) for width, words in images if width <= 300 or words <= 30]
     assert [
         entry for entry in browser.call("/se/log", {"type": "browser"}) if entry["level"] in ("SEVERE", "WARNING")
     ] == []

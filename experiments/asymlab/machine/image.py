@@ -184,9 +184,9 @@ def open_image(label: str = DEFAULT_KERNEL, images: Path = IMAGES) -> Image:
             manifest.get("time_at", 0),
         )
     except (OSError, ValueError, KeyError):
-        images = sorted(p.parent.name for p in IMAGES.glob("*/manifest.json"))
+        names = sorted(p.parent.name for p in images.glob("*/manifest.json"))
         raise LabError(
-            f"image {label}: not made ({'there are: ' + ', '.join(images) if images else 'none yet'}); "
+            f"image {label}: not made ({'there are: ' + ', '.join(names) if names else 'none yet'}); "
             f"`{by_name(label)}` makes it"
         ) from None
 

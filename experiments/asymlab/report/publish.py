@@ -13,7 +13,6 @@ the papers' pages beside the folder are filled from it (tables.py).
 from __future__ import annotations
 
 import io
-import re
 import shutil
 import tempfile
 import warnings
@@ -74,7 +73,7 @@ def write(parts: list[Part], texts: list[bytes], folder: Path, drawn: Path, anew
             shutil.rmtree(place, ignore_errors=True)
             place.mkdir(parents=True)
             (place / DATA).write_bytes(text)
-            for name in shown(one.name, folder):
+            for name in published.shown(one.name, folder):
                 keep_figure(name, drawn, before, place / "figures", anew)
         write_front(new)
         filled = tables.pages(new, folder.parent, [one.name for one in parts])
@@ -82,13 +81,6 @@ def write(parts: list[Part], texts: list[bytes], folder: Path, drawn: Path, anew
         new.rename(folder)
     for page, words in filled.items():
         page.write_text(words)
-
-
-def shown(paper: str, folder: Path) -> list[str]:
-    """The figures of a paper that pages beside the folder show."""
-    pages = [folder.parent.parent / "README.md", *folder.parent.glob("*.md"), *folder.parent.glob("notebooks/*.md")]
-    link = re.compile(rf"{re.escape(folder.name)}/{paper}/figures/({paper}-[\w-]+)\.png")
-    return sorted({name for page in pages if page.is_file() for name in link.findall(page.read_text())})
 
 
 def keep_figure(name: str, drawn: Path, before: Path, to: Path, anew: bool) -> None:

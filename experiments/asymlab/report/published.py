@@ -6,6 +6,7 @@ The same parts give the same pages: no clock enters.
 
 from __future__ import annotations
 
+import re
 import shlex
 from pathlib import Path
 from urllib.parse import quote
@@ -113,8 +114,8 @@ def readme(part: Part, figures: list[str]) -> str:
 # --- the page ------------------------------------------------------------------------------
 
 
-def page(parts: list[Part], figures: dict[str, dict[str, bytes]]) -> str:
-    """All of some parts on one page. `figures`: of each part the PNGs that are kept, by name."""
+def page(parts: list[Part], figures: dict[str, dict[str, tuple[str, bytes]]]) -> str:
+    """All of some parts on one page. `figures`: of each part, by name, those that are kept: description and PNG."""
     verdicts = [v for p in parts for v in p.verdicts]
     engines = sorted({engine for p in parts for engine in p.about.qemu})
     return (
@@ -140,6 +141,14 @@ def page(parts: list[Part], figures: dict[str, dict[str, bytes]]) -> str:
     )
 
 
+def shown(paper: str, folder: Path) -> dict[str, str]:
+    """The figures of a paper that pages beside the folder show, and how these describe them."""
+    pages = [folder.parent.parent / "README.md", *folder.parent.glob("*.md"), *folder.parent.glob("notebooks/*.md")]
+    link = re.compile(rf"!\[(.*?)\]\([^)]*{re.escape(folder.name)}/{paper}/figures/({paper}-[\w-]+)\.png\)")
+    described = {name: words for page in pages if page.is_file() for words, name in link.findall(page.read_text())}
+    return dict(sorted(described.items()))
+
+
 def cited() -> dict[str, str]:
     """Title, version and authors, as CITATION.cff has them."""
     import yaml
@@ -155,8 +164,12 @@ def write_page(results: Path, file: Path) -> None:
         raise LabError(f"{results}: no published results; `asymlab publish` makes them")
     try:
         figures = {
-            one.name: {f.stem: read(f, FIGURE_MAX) for f in sorted((results / one.name / "figures").glob("*.png"))}
+            one.name: {
+                f.stem: (described.get(f.stem, f.stem), read(f, FIGURE_MAX))
+                for f in sorted((results / one.name / "figures").glob("*.png"))
+            }
             for one in parts
+            for described in [shown(one.name, results)]
         }
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(page(parts, figures), encoding="utf-8")
