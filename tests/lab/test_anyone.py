@@ -282,6 +282,7 @@ def test_check_kernels_takes_a_path(folder):
     ((ok, _, results),) = parse(r.stdout.splitlines()).values()
     outcomes = results["kfunc"][2]
     assert ok and outcomes["carries a bulk transfer"][0] and "SKIP" in str(outcomes["registers by bpftool alone"]), r
+    assert list(results) == ["kfunc"], "what else the verifier refuses is no answer about this object"
     one_line(asymlab("check-kernels", "--record", folder / "kfunc.bpf.c"), "only controllers of bpf/ are recorded")
 
 

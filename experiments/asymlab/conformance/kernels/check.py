@@ -11,7 +11,8 @@ each thing to be seen:
     marked  the same controller where a RED queue marks ACKs, if its law needs that
 
 Each object must hold what all must, and the law of its record (asymlab/controllers). One without a law is checked for
-the rest, and the output says so. The verifier must refuse the objects of tests/verifier, which have a fault each.
+the rest, and the output says so. Where none is named, the verifier must also refuse the objects of tests/verifier,
+which have a fault each.
 
 What the verifier looked at (verified_insns, all programs of an object) is compared with docs/kernels.json. `--record`
 writes that file, and the table of docs/kernels.md.
@@ -186,7 +187,7 @@ def check(labels: list[str], names: list[str], jobs: int | None, fresh: bool, ke
     known = {name: facts(name, controller) for name, controller in wanted.items()}
     if keep and (files := [known[name].file for name in wanted if known[name].file]):
         raise LabError(f"--record: {files[0]}: only controllers of bpf/ are recorded")
-    names = list(wanted)
+    chosen, names = bool(names), list(wanted)
     recorded = table.recorded()
 
     def say(words: str) -> None:
@@ -197,7 +198,7 @@ def check(labels: list[str], names: list[str], jobs: int | None, fresh: bool, ke
         for label in labels or KERNELS
     ]
     for column in columns:
-        if not (column.skip or column.error or INSTALLED):  # those objects are this tree's tests
+        if not (column.skip or column.error or chosen or INSTALLED):  # these objects are this tree's tests
             column.refused = refusals(column)
     fine = ktap(columns, recorded, lambda text: print(text, flush=True))
     if keep:
