@@ -163,7 +163,8 @@ def check_current(label: str) -> None:
             raise LabError(f"{built}; {first}{renew}")
 
 
-def open_image(label: str = DEFAULT_KERNEL, images: Path = IMAGES) -> Image:
+def open_image(label: str = DEFAULT_KERNEL, images: Path | None = None) -> Image:
+    images = images or IMAGES
     if not LABEL.fullmatch(label):  # a folder elsewhere may be a stranger's, and its kernel a program of his
         raise LabError(f"image {label[:40]!r}: a name has letters, digits and . + _ - only")
     folder = images / label
