@@ -116,7 +116,7 @@ def _tool(name: str) -> Path:
 
 def _run(argv: list[str], source: Path, stdin: Path, stdout: Path) -> tuple[int, str]:
     """A compiler's exit code, and its words. LabError in the words of its limits."""
-    limits = f"prlimit --as={MEMORY_MAX} --fsize={OBJECT_MAX} --cpu={COMPILE_S} --core=0".split()
+    limits = f"prlimit --as={MEMORY_MAX} --fsize={OBJECT_MAX} --cpu={COMPILE_S}:{COMPILE_S + 1} --core=0".split()
     with open(stdin, "rb") as into, open(stdout, "wb") as out, tempfile.TemporaryFile() as err:
         try:
             code = subprocess.run(
