@@ -40,7 +40,7 @@ PATIENT = {"accsa"}  # shrinks a window after a second, not an RTO
 def test_registered_by_bpftool_alone(name, pair):
     if kernel_has(name):
         pytest.skip(f"{name} is registered on this machine")
-    output = run("bpftool", "struct_ops", "register", ASYMCC.parent / f"{name}.bpf.o").stdout
+    output = run("bpftool", "struct_ops", "register", ASYMCC.parent / f"{name}.bpf.o").stderr
     number = re.search(rf"Registered tcp_congestion_ops {name} id (\d+)", output)[1]
     try:
         transfer(pair, "10.9.0.2", 7201, 300_000, name)
