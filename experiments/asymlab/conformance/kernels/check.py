@@ -11,7 +11,7 @@ each thing to be seen:
     marked  the same controller where a RED queue marks ACKs, if its law needs that
 
 Each object must hold what all must, and the law of its record (asymlab/controllers). One without a law is checked for
-the rest, and the output says so. Where none is named, the verifier must also refuse the objects of tests/verifier,
+the rest, and the output says so. If none is named, the verifier must also refuse the objects of tests/verifier,
 which have a fault each.
 
 What the verifier looked at (verified_insns, all programs of an object) is compared with docs/kernels.json. `--record`
