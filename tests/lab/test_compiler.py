@@ -94,7 +94,7 @@ def test_an_error_behind_many_warnings_is_shown(tmp_path, uncached, capfd):
 def test_a_compiler_that_does_not_end_is_ended(tmp_path, monkeypatch, uncached):
     monkeypatch.setattr(compiler, "COMPILE_S", 1)
     with pytest.raises(LabError, match="clang takes more than 1 s"):
-        compiler.compiled(source(tmp_path, 'asm(".rept 100000000\\n.endr");\n'), TYPES)
+        compiler.compiled(source(tmp_path, 'asm(".rept 1000000000000\\n.endr");\n'), TYPES)
 
 
 def test_a_scenario_that_is_only_planned_compiles_in_the_cage(scenario_file, tmp_path):
