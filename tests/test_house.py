@@ -171,7 +171,7 @@ HEADLESS = {
     "bpf": 1,
     "loader": 83,
     "docs": 0,
-    "experiments/asymlab": 150,
+    "experiments/asymlab": 56,
     "experiments": 38,
     "tests/algorithms": 0,
     "tests/report": 21,

@@ -27,7 +27,7 @@ class LabError(Exception):
         self.kind = kind
 
 
-# What scripts use; the guest, which imports this package too, has nothing of what it needs.
+# Scripts use these. The guest imports this package too, and has nothing of what they need.
 API = ("Run", "find", "flows", "run_scenario", "runs")
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a controller's record is made of. The records are in controllers/, a file each."""
+"""The parts of a controller's record. The records are in controllers/, a file each."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CYCLE = [
 
 
 class View(Protocol):
-    """What a law sees of a run: a flow for each role, on a hop of its own (conformance/kernels/setup.py).
+    """A law's view of a run: a flow for each role, on a hop of its own (conformance/kernels/setup.py).
 
     `acks` has the sender's TCP at each ACK, `states` the controller's own variables before it, by their names in C.
     Both end when the check changes live parameters, and so do `cuts`: the law holds by the values of the set-up.
@@ -39,17 +39,17 @@ class View(Protocol):
         """Mean length of the queue, packets."""
 
     def hop(self, role: str) -> dict:
-        """What passed: {forward, reverse}, each {packets, drops, ...}."""
+        """The packets that passed: {forward, reverse}, each {packets, drops, ...}."""
 
     def cuts(self) -> Iterator[tuple[Any, int, Any]]:
-        """Of each fast recovery, clean and lossy: TCP at the ACK that began it, ssthresh and the variables after it."""
+        """Each fast recovery, clean and lossy: TCP at the ACK that began it, ssthresh and the variables after it."""
 
     def count(self, counter: str) -> int: ...
 
 
 @dataclass
 class Law:
-    """What is true of this controller alone. `holds` raises LabError where it is not: need() does."""
+    """A truth about this controller alone. `holds` raises LabError where it is not: need() does."""
 
     says: str
     holds: Callable[[View], None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the lab needs of the machine's own packages, and the one line that installs what is missing.
+"""The packages of the machine that the lab needs, and the one line that installs what is missing.
 
 A need is a program, by its name, or a file, by its place.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Where things are: the tree, what `make` built of it, the folder of all output, the store that machines may share.
+"""The places of things: the tree, what `make` built of it, the folder of all output, the store that machines may share.
 
 In a clone `make` and the lab write into one folder, build/, and keep a kernel that they build in the user's cache. An
 installed package brings the parts of the tree that it needs, with what was built of them, and writes into that cache.
@@ -44,7 +44,7 @@ COMMAND = "asymlab" if INSTALLED else "build/venv/bin/asymlab"
 
 
 def near(path: Path) -> Path:
-    """As it is called from here."""
+    """The path from the current folder, for what is below it."""
     return path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
 
 

@@ -26,7 +26,7 @@ MBPS, MS = 1e6, 1e3
 
 @dataclass(frozen=True)
 class FlowResult:
-    """What one flow had while the run measured."""
+    """The results of one flow while the run measured."""
 
     _metrics: dict
     srtt_ms: float  # mean of the sender's srtt over its ACKs; 0 without ACKs
@@ -42,7 +42,7 @@ class FlowResult:
 
     @property
     def rtt_ms(self) -> dict[str, float]:
-        """Of the RTT samples: min, p5, p50, p95, p99, max, mean; empty without samples."""
+        """Percentiles of the RTT samples: min, p5, p50, p95, p99, max, mean; empty without samples."""
         return {name: value * MS for name, value in self._metrics["rtt_s"].items()}
 
     @property
@@ -56,7 +56,7 @@ class FlowResult:
 
 
 class Result:
-    """What a run gave while it measured, from `measure_from` on; `run` has all of it (asymlab.Run)."""
+    """The results of a run while it measured, from `measure_from` on; `run` has all of it (asymlab.Run)."""
 
     def __init__(self, run) -> None:
         self.run = run
@@ -66,12 +66,12 @@ class Result:
 
     @property
     def goodput_mbps(self) -> float:
-        """Of all flows: payload that arrived in order, Mbit/s."""
+        """The payload of all flows that arrived in order, Mbit/s."""
         return self.run.metrics["goodput_bps"] / MBPS
 
     @property
     def throughput_mbps(self) -> float:
-        """Of all flows: the IP packets of that payload, Mbit/s."""
+        """The IP packets of that payload, of all flows, Mbit/s."""
         return self.run.metrics["throughput_bps"] / MBPS
 
     @property
@@ -113,7 +113,7 @@ class Result:
 
     @property
     def sha256(self) -> str:
-        """Of all that the run left: the same on each repeat."""
+        """The hash of all that the run left: the same on each repeat."""
         return self.run.record["result_sha256"]
 
     @cached_property

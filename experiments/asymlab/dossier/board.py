@@ -5,8 +5,8 @@ It is a dossier with a column for each of them: the same paths, questions and se
 an interrupted board goes on where it was, and `asymlab dossier NAME` finds its runs there. CUBIC is always among them,
 since most questions compare with it.
 
-DIR has board.jsonl, a line for each controller and kernel, and board.md, which is made of it. What it has of other
-kernels and controllers stays, and each row tells the seeds, the image and the questions that it was made with.
+DIR has board.jsonl, a line for each controller and kernel, and board.md, which is made of it. Rows of other
+kernels and controllers stay, and each row tells the seeds, the image and the questions that it was made with.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 NAME is a controller of bpf/, one of Linux's own, or a file: ./mine.bpf.o, ./mine.bpf.c. Some hundred runs of it stand
 beside those of CUBIC, Reno and BBR on the same paths and seeds, which the store keeps for the next dossier. Each
 question of experiments/dossier/headings.py has a bound that was there before the runs, and each answer a word by the
-95 % interval over the seeds: holds, fails, or undecided. The rivals are asked the same. What the lab cannot answer is
-said.
+95 % interval over the seeds: holds, fails, or undecided. The rivals are asked the same. A dossier says
+which questions the lab cannot answer.
 
 The answer is a page (index.html), a text (dossier.md), and data (dossier.json) in build/dossier/NAME, with the
 scenarios that `asymlab run` repeats.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What runs on a link say: a table, the best by a rule, and the commands to use it."""
+"""The answer of runs on a link: a table, the best by a rule, and the commands to use it."""
 
 from __future__ import annotations
 
@@ -60,12 +60,12 @@ class Beside:
 
     @property
     def left(self) -> float:
-        """What CUBIC has."""
+        """CUBIC's mean rate."""
         return min((mean_rate(run, self.flows) for run in self.runs), default=self.usual)
 
     @property
     def usual(self) -> float:
-        """What CUBIC leaves CUBIC: which of the two has more is chance."""
+        """The rate that CUBIC leaves to a second CUBIC: chance decides which of the two has more."""
         return mean_rate(self.reference, 0)
 
     @property
@@ -85,7 +85,7 @@ def mean_rate(run: Run, first: int, end: int | None = None) -> float:
 
 @dataclass(frozen=True)
 class Row:
-    """What became of one controller."""
+    """The outcome of one controller."""
 
     name: str
     run: Run
@@ -93,7 +93,7 @@ class Row:
     later: Beside | None = None  # in longer runs, of what would be advised
 
     def gets(self, met: Beside) -> float:
-        """Of its fair share beside CUBIC, the max-min one: an equal part, or what it has alone if that is less."""
+        """Its part of its max-min fair share beside CUBIC: of an equal part, or of its rate alone if that is less."""
         fair = min(full(self.run) / 2, self.goodput) / met.flows
         return met.own / fair if fair else 1.0
 
@@ -127,13 +127,13 @@ class Row:
     def goodput(self) -> float:
         """Bit/s, in order at the receivers, but no more than passed the link meanwhile.
 
-        What had passed before, and waited behind a gap, is of another time.
+        Data that had passed before, and waited behind a gap, count for another time.
         """
         return min(self.run.metrics["goodput_bps"], min(self.run.metrics["utilisation"], 1) * full(self.run))
 
     @property
     def growth(self) -> float:
-        """Of the first flow's goodput, from the first to the last of the measured time, over its mean."""
+        """The first flow's change of goodput over the measured time, by a straight-line fit, over its mean."""
         return self.run.metrics["flows"][0]["goodput_trend"]
 
     @property
@@ -173,7 +173,7 @@ class Row:
 
     @property
     def asks(self) -> int:
-        """Of the user: nothing but what Linux has, something at one end, something at both."""
+        """The user's work: 0 if Linux has all, 1 if one end needs something, 2 if both do."""
         at_sender = 0 if self.base in LINUX else 2 if both_ends(self.base) else 1
         return at_sender + self.name.endswith(THIN)
 
@@ -290,7 +290,7 @@ def sending(link: Link, rows: list[Row]) -> list[str]:
 
 
 def if_alone(link: Link, tried: list[Row], advised: Row | None) -> list[str]:
-    """What else the link could have if nobody shared it."""
+    """The controller that would serve better if nobody shared the link."""
     first = best(tried)
     if first is advised:
         return []
@@ -346,7 +346,7 @@ def words(link: Link, rows: list[Row]) -> list[str]:
 
 
 def not_looked_at(link: Link, lasts: bool) -> str:
-    """What this answer leaves open. `lasts`: there are longer runs of what is advised, or it needs none."""
+    """The open questions. `lasts`: there are longer runs of what is advised, or it needs none."""
     options = {
         "whether it still shares the link later (--engine uml)": not lasts,
         "a rate that changes (--trace)": not link.trace,
@@ -364,7 +364,7 @@ def not_looked_at(link: Link, lasts: bool) -> str:
 
 
 def company(link: Link, rows: list[Row]) -> list[str]:
-    """Who can share the link, and who cannot."""
+    """The controllers that can share the link, and those that cannot."""
     if link.alone:
         return ["Each had the link for itself, as --alone says; many of them starve, or are starved, beside others."]
     told = [f"Rule: {SHARING}."]

@@ -2,16 +2,16 @@
 """Which controller fits your link, in some two minutes: `asymlab link`.
 
 Each controller has the link for itself, in a run of the lab. In two more runs it shares the link with CUBIC: it begins
-with CUBIC, and after it. What starves there, or starves CUBIC, is advised only with --alone. What would be advised
-runs beside CUBIC for longer (engine `uml`): some win slowly. NAME:PRESET is a controller with one of its presets, as
+with CUBIC, and after it. A controller that starves there, or starves CUBIC, is advised only with --alone. The best ones
+run beside CUBIC for longer (engine `uml`): some win slowly. NAME:PRESET is a controller with one of its presets, as
 `asymcc load NAME --preset PRESET` sets it. NAME+thin is a sender NAME whose receiver thins its ACKs, as `asymcc thin`
 does. With --loss Fusion has its preset `radio`, unless you name the controllers. The answer is a table, a picture, and
 the commands to use the best at the sender, and at the receiver. For the other direction of the same line run it again,
 with --rate and --reverse exchanged. --like NAME takes the numbers of a link that somebody has published, and says who;
 --like list tells their names.
 
-Rates and times have units, as in scenario files: 50mbit, 80ms. What the command made is a scenario file, which
-`asymlab run` repeats and you may change. It lies in build/link, beside the picture.
+Rates and times have units, as in scenario files: 50mbit, 80ms. The command writes a scenario file into
+build/link, beside the picture: `asymlab run` repeats it, and you may change it.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class Link:
 
     @cached_property
     def rate_bps(self) -> int:
-        """Of a trace, its mean."""
+        """The rate; a trace has its mean."""
         return self.played.rate_bps if self.played else parsed("rate", Rate, self.rate)
 
     @cached_property
@@ -111,7 +111,7 @@ class Link:
 
     @property
     def packets(self) -> int:
-        """Of a queue."""
+        """The length of a queue."""
         return self.queue or max(round(self.bdp), QUEUE_MIN)
 
     @property
@@ -122,7 +122,7 @@ class Link:
 
     @cached_property
     def duration_s(self) -> float:
-        """Of a run, of which the second half is measured."""
+        """The time of a run. Its second half is measured."""
         if self.duration:
             given = parsed("duration", Time, self.duration)
             if given < 10**6 or given % (BIN_MS * 1000):
@@ -154,7 +154,7 @@ class Link:
         return self.duration_s - self.duration_s * 10 // 2 / 10
 
     def notes(self) -> list[str]:
-        """What makes the numbers less certain than they look."""
+        """The reasons why the numbers are less certain than they look."""
         found, rtt_s = [], self.rtt_us / 1e6
         if self.played and self.played.period_ms > 1e3 * self.measured_s:
             found.append(
@@ -195,7 +195,7 @@ class Link:
 
     @property
     def name(self) -> str:
-        """Of its files."""
+        """The begin of its files' names."""
         loss = f"-{self.loss.strip().removesuffix('%').strip()}pc" if self.loss_share else ""
         flows = f"-{self.flows}flows" if self.flows > 1 else ""
         alone = "-alone" if self.alone else ""
@@ -258,7 +258,7 @@ def flow(link: Link, controller: str) -> dict:
 
 
 def point(link: Link, name: str, where: str = "") -> dict:
-    """What is special about one run; its title names it."""
+    """The keys that are special about one run; its title names it."""
     base = objects.absolute(split(name)[0], LINUX)
     found: dict[str, Any] = {"title": name + where}
     if where:
@@ -289,7 +289,7 @@ def meetings(link: Link, controllers: list[str]) -> list[dict]:
 
 
 def reverse_kbit(link: Link) -> int:
-    """As `asymcc thin --reverse` has it."""
+    """The reverse rate in the unit of `asymcc thin --reverse`."""
     return min(link.reverse_bps // 1000, 10**7)
 
 

@@ -42,7 +42,7 @@ class Real:
     up_pie: bool = False  # that queue has PIE
 
     def link(self, upload: bool, given: dict[str, Any]) -> Link:
-        """Its data go toward the home, or with `upload` toward the net. What is given counts more."""
+        """Its data go toward the home, or with `upload` toward the net. A value that is given counts more."""
         up_packets = round(parsed("like", Rate, self.reverse) * self.up_ms / 8e3 / MTU)
         rates = {"rate": self.reverse, "reverse": self.rate} if upload else {"rate": self.rate, "reverse": self.reverse}
         queue = {"queue" if upload else "back_queue": up_packets}

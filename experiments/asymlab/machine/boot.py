@@ -47,7 +47,7 @@ APPEND = (
 
 
 class Debugger:
-    """As much of GDB's remote protocol as a machine takes to stop at an instruction."""
+    """GDB's remote protocol: the part that stops a machine at an instruction."""
 
     def __init__(self) -> None:
         self.socket, self.theirs = socket.socketpair()
@@ -100,7 +100,7 @@ class Booted:
 
 @dataclass(frozen=True)
 class Told:
-    """What the guest prints before it stops: addresses of its kernel's symbols, and how its clock runs."""
+    """The guest's words before it stops: addresses of its kernel's symbols, and how its clock runs."""
 
     symbols: dict[str, int]
     tick_us: int
@@ -123,7 +123,7 @@ def append(arch: Arch) -> str:
 
 
 def told_faster(arch: Arch, factor: int) -> list:
-    """What says so, if the guest's clock is so many times faster."""
+    """The parts of a hash that say so, if the guest's clock is so many times faster."""
     faster = [arch.faster, factor] if factor > 1 else []
     return faster + ([arch.tree, arch.counter_hz, factor] if arch.tree else [])
 

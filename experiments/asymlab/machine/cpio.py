@@ -48,7 +48,7 @@ class Cpio:
 
 
 def content(archive: bytes, name: str) -> bytes:
-    """Of a file in such an archive. KeyError if there is none."""
+    """The bytes of a file in such an archive. KeyError if there is none."""
     at = 0
     while archive[at : at + 6] == b"070701":
         size, length = (int(archive[at + 6 + 8 * field : at + 14 + 8 * field], 16) for field in (6, 11))

@@ -70,7 +70,7 @@ class Image:
         return self.folder / "devices"
 
     def verify(self) -> None:
-        """LabError if a file is not what the manifest says. What has not changed since is not read again."""
+        """LabError if a file is not what the manifest says. A file that has not changed since is not read again."""
         for name, digest in self.sha256.items():
             file = self.folder / name
             try:

@@ -65,7 +65,7 @@ def lists(arch: Arch) -> Path:
 
 
 def apt_source(cache: Path) -> AptSource:
-    """What this machine's apt installs from. Where it has no lists (never updated, or cleared), cache gets some."""
+    """The source that this machine's apt installs from. Without lists (never updated, or cleared), cache gets some."""
     fields = "$(ORIGIN)|$(SITE)|$(CODENAME)|$(COMPONENT)"
     ours, words = own_state(cache / "machine"), "none is configured"
     for options in ((), ours):
@@ -113,7 +113,7 @@ def apt_options(source: AptSource, suite: str, arch: Arch, kind: str = "deb") ->
     options = [*own, "-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=-"]
     if arch is NATIVE:
         return options
-    # Of another architecture nothing is installed.
+    # Nothing of another architecture is installed.
     (state / "status").touch()
     foreign = (
         f"APT::Architecture={arch.name}",
@@ -228,7 +228,7 @@ def fetch_kernel(wanted: str, arch: Arch, say) -> Kernel:
 
 
 def config_beside(vmlinuz: Path, release: str) -> bytes:
-    """What a kernel was built with, as packages have it: a file beside the kernel. Empty if there is none."""
+    """The settings that a kernel was built with. Packages have them beside the kernel. Empty if there is none."""
     file = vmlinuz.parent / f"config-{release}"
     return file.read_bytes() if file.is_file() else b""
 

@@ -29,7 +29,7 @@ def order(name: str) -> list[tuple[int, int]]:
 
 
 def pack(libraries: Iterable[str], arch: Arch) -> bytes:
-    """Of libraries by their paths in the guest, each found by its file's name."""
+    """The cache of libraries by their paths in the guest. The linker looks for a file's name."""
     named = sorted(((path.rpartition("/")[2], path) for path in libraries), key=lambda one: order(one[0]), reverse=True)
     start = HEADER.size + len(named) * ENTRY.size
     strings, entries = bytearray(), bytearray()

@@ -35,7 +35,7 @@ READY = "ready"  # what the state that is kept is called
 
 @cache
 def version(arch: Arch) -> dict[str, str]:
-    """What QEMU says of itself, and hashes of it and of the firmware that runs before the kernel."""
+    """QEMU's words about itself, and hashes of it and of the firmware that runs before the kernel."""
     check([arch.qemu], arch.option)
     binary = shutil.which(arch.qemu) or arch.qemu
     firmware = [Path("/usr/share", f) for f in arch.firmware]
@@ -79,7 +79,7 @@ def plain(file: str) -> str:
 
 
 def with_shared(file: str) -> list[str]:
-    """The job's memory from the start. What is shared is not kept with the machine."""
+    """The job's memory from the start. Shared memory is not kept with the machine."""
     return [
         *("-object", f"memory-backend-file,id=shared,size={SHARED_MB}M,mem-path={plain(file)},share=on"),
         *("-device", f"ivshmem-plain,memdev=shared,master=on,addr={SHARED_SLOT}"),
@@ -91,8 +91,8 @@ class Machine(Watched):
 
     def __init__(self, argv: list[str], folder: Path, core: int | None = None, started=None, pass_fds=()):
         self.qemu = argv[0]
-        # One core for both of QEMU's threads: they alternate. As a batch job, so that the one that is woken
-        # waits until the other has let go of the lock it needs: a third of the context switches, a fifth less CPU.
+        # One core for both of QEMU's threads: they alternate. In a batch job the one that is woken waits
+        # until the other has let go of the lock it needs: a third of the context switches, a fifth less CPU.
         argv = [
             *"setpriv --pdeathsig KILL".split(),
             *(f"taskset --cpu-list {core}".split() if core is not None else []),
@@ -144,7 +144,7 @@ class Machine(Watched):
         return answer["return"]
 
     def human(self, command: str) -> None:
-        """What only the monitor for humans can do; it answers with its errors."""
+        """A command that only the monitor for humans knows; its answer is its errors."""
         if words := self.do("human-monitor-command", **{"command-line": command}):
             raise LabError(f"{self.qemu}: {command}: {words.strip().splitlines()[-1]}")
 
@@ -179,7 +179,7 @@ class Machine(Watched):
             self.check_patience(until, limit_s)
 
     def last_words(self) -> str:
-        """Of a process that has ended."""
+        """The last line of a process that has ended."""
         if self.process.returncode == -signal.SIGBUS:
             return f"{self.folder.parent}: No space left on device for a run's results; free some and start again"
         words = (self.folder / "errors").read_text(errors="replace").strip().splitlines()

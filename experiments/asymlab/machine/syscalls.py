@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import struct
 
-# Of x86-64, by what a kernel that is a process needs them for.
+# x86-64's numbers, by what a kernel that is a process needs them for.
 ALLOWED = {
     "memory": {"mmap": 9, "mprotect": 10, "munmap": 11, "brk": 12, "mremap": 25, "madvise": 28, "memfd_create": 319},
     "files": {

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a controller costs: the instructions of an ACK in its own code.
+"""The cost of a controller: the instructions of an ACK in its own code.
 
-Of a BPF controller that is its programs, and the way to them and back: trampolines, and the kernel's functions on entry
-and exit. Of one of the kernel's it is the functions of its module, or of its name. What either calls in the kernel is
-in neither: helpers of socket storage and options, and Reno's functions. Each controller has a run of its own, which is
-counted twice (profile.py): the difference, over the ACKs that came in between, is a steady state, losses included.
-Where an ACK stands for many packets, the instructions of a data packet tell more. Those of its receiver are in them.
+A BPF controller's code is its programs, and the way to them and back: trampolines, and the kernel's functions on entry
+and exit. A controller of the kernel's has the functions of its module, or of its name. Functions of the kernel that
+either calls are in neither: helpers of socket storage and options, and Reno's functions. Each controller has a run of
+its own, which is counted twice (profile.py): the difference, over the ACKs that came in between, is a steady state,
+losses included. The instructions of a data packet tell more if an ACK stands for many packets. Those of its receiver
+are in them.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ def of_files(files: list[str], base: Path) -> Path:
 
 
 def bench(file: Path, image: Image, only: list[str], jobs: int | None = None) -> list[Cost]:
-    """Of each case of the file, or of those controllers."""
+    """The cost of each case of the file, or of those controllers."""
     return [_of_case(case, file, image, jobs) for case in scenario.load(file) if _wanted(case, only)]
 
 

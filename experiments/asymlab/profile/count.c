@@ -87,7 +87,7 @@ struct chunk {
 #define NAME_LEN 128
 #define MARKS 2
 
-/* As the kernel's struct bpf_ksym begins, behind the age. */
+/* The begin of the kernel's struct bpf_ksym, behind the age. */
 struct symbol {
 	uint64_t age;
 	uint64_t start, end;

@@ -33,7 +33,7 @@ BLOCK = np.dtype(
 
 @dataclass(frozen=True)
 class Counted:
-    """What one run executed, from its first instruction to the guest's end."""
+    """The instructions of one run, from its first instruction to the guest's end."""
 
     blocks: np.ndarray  # of BLOCK: each address, age and code once
     modules: list[Range]

@@ -5,7 +5,7 @@ with its ACK, and those that any run of the scenario takes.
 The lab runs the scenario twice: with its own duration, and with a shorter one. A packet's instructions are the
 difference of the two counts over the difference of the data packets that left the busiest hop's queue. Fixed is what
 is left: set-up, self-check, the results' way out. Both runs must give the same bytes as
-without counting. What a program makes the kernel do counts among the kernel's functions.
+without counting. A program's calls into the kernel count among the kernel's functions.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Profile:
         return long - self.a_packet(long, short) * self.long.packets
 
     def sums(self, key: Callable[[Part], str], kind: str | None = None) -> dict[str, tuple[int, int]]:
-        """Of the parts with one key: instructions of the long run and of the short one."""
+        """By key, the sums over its parts: instructions of the long run and of the short one."""
         found: dict[str, tuple[int, int]] = {}
         for part in self.long.counts.keys() | self.short.counts.keys():
             if kind in (None, part.kind):
@@ -161,7 +161,7 @@ def _in(figure: Callable[[int, int], float], unit: float, pair: tuple[int, int])
 
 
 def table(made: Profile, title: str, figure: Callable[[tuple[int, int]], float], top: int, digits: int) -> Table:
-    """Of each kind the greatest parts."""
+    """The greatest parts of each kind."""
     shown = Table(box=None, header_style="bold", title=f"\n{title}", title_justify="left", title_style="bold")
     for column in ("instructions of", "", "share %"):
         shown.add_column(column, justify="right" if column != "instructions of" else "left")

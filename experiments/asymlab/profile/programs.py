@@ -21,7 +21,7 @@ LOAD, EXECUTABLE = 1, 1
 
 
 def guest_files() -> dict[str, bytes]:
-    """As an image takes them from this machine (machine/build.py); of another version than its, none is recognised."""
+    """The files that an image takes from this machine (machine/build.py). Other versions are not recognised."""
     here = Here()
     python = here.python()
     files = [python, BUILT / "asymcc", *(here.tool(tool).resolve() for tool in GUEST_TOOLS)]
@@ -41,7 +41,7 @@ class Segment:
         return 0 <= at and self.code[at : at + len(code)] == code
 
     def bases(self, address: int, code: bytes) -> Iterable[int]:
-        """Where the file is in memory, if this is its code."""
+        """The addresses at which the file may be in memory, if this is its code."""
         at = self.code.find(code)
         while at >= 0:
             if (self.address + at - address) % PAGE == 0:
@@ -66,7 +66,7 @@ class Programs:
         self.mapped: dict[tuple[Segment, int], None] = {}  # with the base; in the order of discovery
 
     def name(self, blocks: list[tuple[int, bytes]]) -> list[str]:
-        """Of each block (address, code) its file; where several have that code, the first that was found."""
+        """The file of each block (address, code). The first counts if several have that code."""
         for address, code in sorted(set(blocks), key=lambda b: -len(b[1])):
             if len(code) < TELLING:
                 break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What is where in a guest's kernel: its own functions (of an image), modules and BPF programs (of one run)."""
+"""The map of a guest's kernel: its own functions (of an image), modules and BPF programs (of one run)."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Kernel:
         return self.starts[-1] + 4096
 
     def _booted(self, start: int, end: int) -> bytes:
-        """Of the kernel's own memory, as the image has it."""
+        """A part of the kernel's own memory, as the image has it."""
         with open(self.memory, "rb") as f:
             f.seek(start - TEXT_AT)
             return f.read(end - start)
@@ -81,7 +81,7 @@ def _plain(name: str) -> str:
 
 
 def _asked(image: Image) -> list[tuple[int, str]]:
-    """Of a boot's own job; kept beside other output, as it takes ten seconds."""
+    """The symbols that a boot's own job tells. They are kept beside other output: the job takes ten seconds."""
     kept = BUILD / "profile" / f"symbols-{image.hash[:16]}"
     if not kept.exists():
         files, _ = vm.run(image, Refusals(1, {"symbols": ["python3", "-ISB", "-c", ASK]}), {})
@@ -103,7 +103,7 @@ STRUCT = 4
 
 
 def _offsets(btf: bytes, wanted: str) -> dict[str, int]:
-    """Of the members of a structure, in bytes."""
+    """The offsets of a structure's members, in bytes."""
     magic, _, _, header, types_at, types_len, strings_at, _ = BTF_HEADER.unpack_from(btf)
     if magic != 0xEB9F:
         raise LabError("kernel: its BTF is not where its symbols say")

@@ -8,8 +8,8 @@
 Runs are paired by scenario, point and seed, and the pairs grouped by case, over the seeds. A metric differs
   - with two seeds or more, if the 95 % interval of the paired differences does not hold zero;
   - with one seed, if the values differ by more than a share of the larger (--tolerance).
-Invalid runs are compared with nothing. Of each pair whose bytes differ, if the store has both runs, the first ACK is
-told at which they part, with the sender's state in both.
+Invalid runs are compared with nothing. A pair whose bytes differ names the first ACK at which the two runs part,
+with the sender's state in both, if the store has both runs.
 
 Exit code: 0 all bytes are the same; 1 a metric, a verdict or the set of runs differs; 2 it cannot be compared; 3 bytes
 differ, and no metric or verdict does.

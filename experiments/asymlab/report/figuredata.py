@@ -38,7 +38,7 @@ def rows(figure: Figure) -> list[tuple]:
         ticks = tick_names(ax.xaxis)
         for series, *values in artists(ax, names):
             for x, y, low, high in zip(*(np.asarray(v, float).ravel() for v in values)):
-                # Where it draws nothing, it has no row.
+                # A point that it does not draw has no row.
                 if np.isfinite(x) and np.isfinite((y, low, high)).any():
                     numbers = [float(v) if np.isfinite(v) else None for v in (x, y, low, high)]
                     found.append((panel, *labels, series, ticks.get(round(x, 6), ""), *numbers))

@@ -254,7 +254,7 @@ class Results:
 
 
 def measured(runs: list[Run], measure: Callable[[Any], float] | None) -> tuple[list[float | None], str]:
-    """(the value of each run, why not all are known). Of an absent run, or one that is compared with it, none is."""
+    """(the value of each run, why not all are known). An absent run has none, nor has one that is compared with it."""
 
     def value(run: Run) -> float | None:
         try:

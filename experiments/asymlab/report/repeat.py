@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The runs that published rows rest on, made again: does each have the same bytes?
 
-Only the same kernel, image, QEMU and controllers give the same bytes. What differs here is said first, with the commit
-of the published runs. In a checkout of that commit, --from names the folder of what it gave.
+Only the same kernel, image, QEMU and controllers give the same bytes. The command says first what differs here, with
+the commit of the published runs. In a checkout of that commit, --from names the folder of what it gave.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from .judged import SYMBOLS, Judged
 FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 
 
-# What a verdict has of its claim. low..high is the 95 % interval of our value over the seeds.
+# A verdict has these of its claim. low..high is the 95 % interval of our value over the seeds.
 OF_CLAIM = ("id", "paper", "source", "claim", "paper_value", "value", "low", "high", "verdict")
 OF_RUNS = ("runs", "n", "check", "family")
 

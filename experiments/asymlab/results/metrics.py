@@ -26,7 +26,7 @@ def jain(x) -> float:
 def goodput_bins(goodput, flow: int, duration_s: float, bin_s: float) -> np.ndarray:
     """Payload bit/s of a flow in order at its receiver, one value per bin from time zero.
 
-    What waits behind a gap counts when the gap closes: a bin may then exceed the link's rate.
+    Data behind a gap count when the gap closes: a bin may then exceed the link's rate.
     """
     n = round(duration_s / bin_s)
     rows = goodput[(goodput["flow"] == flow) & (goodput["t"] >= -1e-9) & (goodput["t"] < duration_s - 1e-9)]

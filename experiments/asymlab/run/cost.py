@@ -33,8 +33,8 @@ class Price:
         return self.fixed + packets * self.packet
 
 
-# Of qemu instructions, which are the same on any machine: tests/machine/test_lab.py compares them with a run's. A BPF
-# controller takes 110e6 to 200e6 more to load. Of uml seconds of one core of this machine.
+# qemu's prices are instructions, the same on any machine: tests/machine/test_lab.py compares them with a run's.
+# A BPF controller takes 110e6 to 200e6 more to load. uml's prices are seconds of one core of this machine.
 QEMU = Price("executed", "10^9 instructions", 1e9, 128e6, 35e3, 200e6, 1.0)
 UML = Price("wall_s", "core s", 1.0, 0.8, 10e-6, 1.0, 0.0)
 
@@ -109,7 +109,7 @@ def span(seconds: float) -> str:
 
 
 def survey(tasks: list[Task], fresh: bool = False) -> Survey:
-    """Look into the store. What it has tells what a packet costs: of the same case if any, else scenario, else all.
+    """Look into the store. Its runs tell the cost of a packet: those of the same case if any, else scenario, else all.
 
     It tells the machine's speed as well, as busy as the machine was then.
     """

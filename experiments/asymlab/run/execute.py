@@ -28,7 +28,7 @@ def execute(
     """Run what the store does not hold, here or on a scheduler's workers (cluster.py); returns all by key.
 
     LabError after the first failure, when the runs under way have been stopped; KeyboardInterrupt likewise.
-    What is finished is kept.
+    Finished runs are kept.
     """
     work = survey(tasks, fresh)
     done = dict(work.done)

@@ -2,7 +2,7 @@
 """Random scenarios, and what must hold in each whatever it is: `asymlab explore`.
 
 A seed and a number draw a scenario: path, flows, controllers with parameters, what changes under way. It is a plain
-file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats to the byte. Of each run is judged:
+file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats to the byte. Each run is judged:
 
     content   every byte that arrived is the one that was sent there
     broken    no connection ends
@@ -17,8 +17,8 @@ file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats t
     left      the kernel has none of the controllers' programs at the end
     log       and has said nothing of a WARNING or a BUG
 
-A run whose set-up failed its self-check is counted apart: it judges the lab. What breaks is shrunk: the smallest
-scenario found that breaks the same is build/explore/INVARIANT-CONTROLLER-SEED-NUMBER.toml, and `asymlab run FILE`
+A run whose set-up failed its self-check is counted apart: it judges the lab. A scenario that breaks one is
+shrunk: the smallest that breaks the same is build/explore/INVARIANT-CONTROLLER-SEED-NUMBER.toml, and `asymlab run FILE`
 repeats it.
 """
 
@@ -141,7 +141,7 @@ def smallest(tree: dict, name: str, broken: Broken, guest: image.Image) -> Path:
 
 
 def run_all(cases: dict[str, Case], jobs: int | None, guest: image.Image, tally: Tally) -> Iterator[tuple[str, Broken]]:
-    """Judge each case by its name. What is in the store is not run again."""
+    """Judge each case by its name. A run of the store is not made again."""
     tasks = {task.key: (name, task) for name, case in cases.items() for task in plan_runs([case], guest)}
     work = survey([task for _, task in tasks.values()])
     console.print(work.line(local.places(jobs)))

@@ -179,7 +179,7 @@ def log(v: View) -> Iterator[tuple[str, str]]:
 INVARIANTS: dict[str, Callable[[View], Iterator[tuple[str, str]]]] = {
     f.__name__: f for f in (content, silence, close, window, link, rtt, floor, left, log)
 }
-# What a run that left no results broke.
+# The invariant that a run without results broke.
 BROKEN: dict[str, str] = {
     Fault.FLOW: "broken",
     Fault.COMMAND: "command",

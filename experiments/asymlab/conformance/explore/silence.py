@@ -106,9 +106,9 @@ def loses_sack(v: View, flow: Flow) -> bool:
 def silence_limit(v: View, job: planned.Flow, flow: Flow, measured: float, until: float) -> float:
     """For how long a flow may have been without progress until then, s, with an RTT measured last at `measured`.
 
-    A timeout T is at most three round trips R (srtt + 4 rttvar, of a first sample), and at least the SYN's 1 s. What
-    began the silence was lost, and n tries in a row after it may be (tries_lost): T + 2T + ..., and the round trip of
-    the one that arrives, is T (2^(n+1) - 1) + R.
+    A timeout T is at most three round trips R (srtt + 4 rttvar, of a first sample), and at least the SYN's 1 s. The
+    silence began with a loss, and n tries in a row after it may be lost (tries_lost): T + 2T + ..., and the round trip
+    of the one that arrives, is T (2^(n+1) - 1) + R.
     """
     longest = until - job.start_s if echoes_syn(v, flow) else round_trip(v, flow)
     tries = min(tries_lost(v, flow, measured, until), ENDLESS)

@@ -14,7 +14,7 @@ Each object must hold what all must, and the law of its record (asymlab/controll
 the rest, and the output says so. If none is named, the verifier must also refuse the objects of tests/verifier,
 which have a fault each.
 
-What the verifier looked at (verified_insns, all programs of an object) is compared with docs/kernels.json. `--record`
+The check compares the verifier's work (verified_insns, all programs of an object) with docs/kernels.json. `--record`
 writes that file, and the table of docs/kernels.md.
 """
 
@@ -168,7 +168,7 @@ def on_host(names: list[str], known: dict[str, Facts], say) -> Column:
                     return {name: broken(name, str(e), setup) for name in group}
                 setup = less
 
-    # As many as a chain has hops for; who has programs for the cgroup has it alone.
+    # A chain takes as many as it has hops for. A controller with programs for the cgroup has it alone.
     alone = [name for name in names if known[name].halves or name in taken]
     others, size = [name for name in names if name not in alone], HOST_HOPS // len(Setup(("",), netem).roles())
     for group in [*((name,) for name in alone), *(others[k : k + size] for k in range(0, len(others), size))]:

@@ -20,14 +20,14 @@ from ...machine.kernel import is_elf
 from ...machine.on_uml import MEMORY_MB, Process
 from ...paths import GUEST
 
-# What packetdrill and the scripts call, beside Python: bash is `sh`, too.
+# Packetdrill and the scripts call these, beside Python: bash is `sh`, too.
 TOOLS = "bash ip tc sysctl ethtool ifconfig nstat bpftool env cat chmod rm dd grep sed sleep".split()
 MODULE = f"{GUEST.name}.drill"
 INIT = BUNDLE + START + f"from {MODULE} import main\n\nmain()\n".encode()
 PYTHON = BUNDLE + f"from {MODULE} import python\n\npython()\n".encode()
 SHARED_MB = 64
 # Packetdrill looks at the clock in a row to wait for the last 20 us before an event, and some times more before its
-# packet is sent. Those looks take no time. What comes after 64 of them does (uml/edits.py).
+# packet is sent. The first 64 looks in a row take no time, later ones do (uml/edits.py).
 EXACT = "free-looks=64"
 OUTPUT_MAX = 16 << 20
 FILES = {"code": 16, "stdout": OUTPUT_MAX, "stderr": OUTPUT_MAX}

@@ -49,7 +49,7 @@ V6 = "--mtu=1520 --local_ip=fd3d:0a0b:17d6::1 --gateway_ip=fd3d:0a0b:17d6:8888::
 V6 += " -D TFO_COOKIE=c1d1e9742a47a9bc -D TFO_COOKIE_ZERO=82af1a8f9a205c34"
 ERRORS4 = "-D CMSG_LEVEL_IP=SOL_IP -D CMSG_TYPE_RECVERR=IP_RECVERR"
 ERRORS6 = "-D CMSG_LEVEL_IP=SOL_IPV6 -D CMSG_TYPE_RECVERR=IPV6_RECVERR"
-# What ksft_runner.sh gives packetdrill, and CODE, which packetdrill's own run_all.py gives it. The cookies are those of
+# ksft_runner.sh gives packetdrill these, and packetdrill's own run_all.py gives it CODE. The cookies are those of
 # the key that defaults.sh sets, for these addresses.
 MODES = {"ipv4": f"{V4} {ERRORS4}", "ipv4-mapped-ipv6": f"{V4} {ERRORS6}", "ipv6": f"{V6} {ERRORS6}"}
 VERSION = re.compile(r"^--ip_version=(\S+)", re.M)

@@ -27,7 +27,7 @@ MOST = 8  # kernels; those made or taken last stay
 
 
 def kernel(origin: source.Source, say, fresh: bool = False) -> Built:
-    """Of the packaged source: one that is kept, or built now. fresh: takes none that is kept."""
+    """The kernel of the packaged source: one that is kept, or built now. fresh: takes none that is kept."""
     if origin.there:
         return make.build(origin, say)
     key = _key(origin)
