@@ -76,12 +76,17 @@ image_of = $(B)/image/$(KERNEL)$(L)$(if $(filter uml,$(1)),-uml)/manifest.json
 IMAGE := $(call image_of,$(ENGINE))
 # The experiments run by the fast engine where there is one, if no ENGINE is given: its kernel is built sooner than a quick set ends.
 EXPERIMENTS_ENGINE := $(if $(filter file,$(origin ENGINE)),$(if $(filter amd64,$(ARCH)),uml,qemu),$(ENGINE))
-TEST_KERNELS := 6.1 6.12
+TEST_IMAGES := $(B)/image/6.1$(L)/manifest.json $(B)/image/6.12$(L)/manifest.json \
+	$(if $(filter amd64,$(ARCH)),$(B)/image/6.12-uml/manifest.json) $(wildcard $(B)/image/newest-uml/manifest.json)
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py ldcache.py modules.py qemu.py)
 GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py bpf_jit.c shared.c lab.config)
 
-.PHONY: all build static deps image test-images experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-newest check-openwrt check-operation check-package check-wheel explore \
+# Each Python that is started here compiles its modules once, and not into the tree.
+export PYTHONPYCACHEPREFIX := $(if $(filter /%,$(B)),,$(CURDIR)/)$(B)/pycache
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: all build static deps image test-needs experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-newest check-openwrt check-operation check-package check-wheel explore \
 	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
 .DELETE_ON_ERROR:
 
@@ -93,7 +98,7 @@ experiments: build $(call image_of,$(EXPERIMENTS_ENGINE)) $(ASYMLAB) ## run the 
 
 PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(TEST_OPTIONS)
 
-test: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## run all tests
+test: test-needs ## run all tests
 	$(PYTEST) tests
 
 test-quick: build $(B)/.deps-test $(ASYMLAB) lint ## between edits, some 90 s: lint, the controllers' laws on the host, report
@@ -102,9 +107,9 @@ test-quick: build $(B)/.deps-test $(ASYMLAB) lint ## between edits, some 90 s: l
 # The parts of it. What has the mark lab boots virtual machines; tests/live needs root, and looks at all of this kernel.
 test-host: build $(B)/.deps-test $(IMAGE) $(ASYMLAB) ## those that need neither root nor a virtual machine
 	$(PYTEST) -m "not lab" --ignore tests/live --ignore tests/arm64 tests
-test-lab: build $(B)/.deps-test test-images $(ASYMLAB) ## those in virtual machines
+test-lab: build $(B)/.deps-test $(TEST_IMAGES) $(ASYMLAB) ## those in virtual machines
 	$(PYTEST) -m lab tests
-test-live: build $(REFUSED) $(B)/.deps-test test-images $(ASYMLAB) ## those on the running kernel, as root
+test-live: test-needs ## those on the running kernel, as root
 	$(PYTEST) tests/live
 
 # --- what must be installed: as root through apt, else the line to run --------------------
@@ -113,8 +118,7 @@ deps: $(DEPS) $(if $(filter uml,$(ENGINE)),$(B)/.deps-uml) ## install the packag
 $(B)/.deps: Makefile packaging/packages.sh
 	$(Q)mkdir -p $(B) && packaging/packages.sh $(B)/apt.log "" $(PACKAGES) && touch $@
 
-# apt serves one at a time: with `make -j` these wait for the first. Named one by one: a pattern alone would be the last
-# that make tries, and image/%-uml would be taken for an image/%.
+# Named one by one: a pattern alone would be the last that make tries, and image/%-uml would be taken for an image/%.
 $(patsubst %_PACKAGES,$(B)/.deps-%,$(filter %_PACKAGES,$(.VARIABLES))): $(B)/.deps-%: Makefile packaging/packages.sh | $(B)/.deps
 	$(Q)packaging/packages.sh $(B)/apt.log "$($*_SERVICES)" $($*_PACKAGES) && touch $@
 
@@ -227,8 +231,7 @@ $(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) $(GUEST_UM
 	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --engine uml --kernel $* $(if $(FRESH),--fresh)
 
-test-images: $(TEST_KERNELS:%=$(B)/image/%$(L)/manifest.json) $(if $(filter amd64,$(ARCH)),$(B)/image/6.12-uml/manifest.json) \
-	$(wildcard $(B)/image/newest-uml/manifest.json)
+test-needs: build $(REFUSED) $(B)/.deps-test $(TEST_IMAGES) $(ASYMLAB)
 
 # --- more tests, and the style of the sources ---------------------------------------------
 C_SOURCES := $(wildcard $(foreach d,bpf bpf/* bpf/*/* loader loader/* experiments/asymlab/* examples/*,$(d)/*.c $(d)/*.h))

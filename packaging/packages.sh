@@ -9,6 +9,9 @@ set -eu -o pipefail
 log=$1 services=$2
 shift 2
 
+# apt serves one at a time. A service that it starts would keep the lock.
+exec 9>"$log.lock" && flock 9
+
 there() { dpkg-query -W -f '${Status}' "$1" 2>/dev/null | grep -q 'ok installed'; }
 
 missing=() new=()
@@ -23,7 +26,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 echo "installing ${missing[*]}"
 code=0
-{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive "${line[@]}"; } >"$log" 2>&1 || code=$?
+{ apt-get update -qq && DEBIAN_FRONTEND=noninteractive "${line[@]}"; } >"$log" 2>&1 9>&- || code=$?
 for service in "${new[@]}"; do
 	systemctl -q disable "$service" "$service.socket"
 	service "$service" stop
