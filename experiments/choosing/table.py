@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 from asymlab import controllers
-from asymlab.link.answer import Row
+from asymlab.link.row import Row
 from asymlab.report import columns
 from asymlab.results.store import Run
 

@@ -16,7 +16,7 @@ def link_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--trace", metavar="FILE", help="in place of --rate: what `asymlab trace` writes, or Mahimahi's")
     p.add_argument("--reverse", metavar="RATE", help="of the ACKs' direction [as --rate]")
     p.add_argument("--rtt", metavar="TIME", help="with empty queues: 80ms")
-    p.add_argument("--jitter", metavar="TIME", help="by which each way takes more or less, in order [0s]")
+    p.add_argument("--jitter", metavar="TIME", help="of the delay, each way, in order [2ms, or 10%% of the RTT]")
     p.add_argument("--like", metavar="NAME", help="a link of real life; the other options change it; `list`: tell them")
     p.add_argument("--upload", action="store_true", help="with --like: the data go toward the net")
     p.add_argument(
@@ -24,7 +24,7 @@ def link_options(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--loss", metavar="SHARE", help="of the data, at random: 0.1%% [0%%]")
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
-    p.add_argument("--alone", action="store_true", help="nobody else uses the link: try nothing beside CUBIC")
+    p.add_argument("--alone", action="store_true", help="one transfer at a time: no upload, nothing of others")
     p.add_argument("--duration", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
     controllers = (
         "a controller of bpf/, Linux's own, or a file such as ./mine.bpf.o, with :PRESET and +thin behind it or not"
@@ -40,8 +40,10 @@ def do_link(args) -> None:
     path = link.asked(args)
     guest = image_of(args)
     tasks = link.plan(path, args.controllers, guest)
-    if done := run_lab(args, tasks, guest):
-        link.answer(path, tasks, done, guest, lambda more: run_lab(args, more, guest))
+    if args.dry_run or args.shard:  # all that may be asked
+        run_lab(args, tasks, guest)
+        return
+    link.answer(path, args.controllers, tasks, guest, lambda more: run_lab(args, more, guest))
 
 
 COMMANDS = (

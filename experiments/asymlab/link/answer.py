@@ -6,195 +6,75 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
 
-import numpy as np
 from rich.table import Table
 
 from .. import LabError
 from ..controllers import LINUX
 from ..plan import objects
-from ..results.store import Run
 from ..table import left, right, terminal
-from .path import MTU, OTHERS, THIN, Link, parameters, presets, reverse_kbit, split
+from .path import AFTER, OTHERS, THIN, Link, parameters, presets, reverse_kbit, split
+from .row import HALF, QUESTIONS, UNKNOWN, Beside, Replies, Row, Upload
 
 ALIKE = 0.02  # differences up to this do not count
+ROUGHLY = 0.1  # nor do these beside an upload, where one run differs more from the next
 FAIR = 0.9  # Jain index: as if one flow of ten had nothing
-RULE = (
-    f"the best has the most goodput; of those within {ALIKE:.0%} of it, the least RTT; of those within {ALIKE:.0%} of "
-    "that, what asks least of you"
-)
+MOST = "the best has the most goodput{}; of those within {}, the least RTT; of those within {:.0%} of that, {}"
+LEAST = "what asks least of you"
 FAIRLY = f", among those with a Jain index of {FAIR} or more, if there are any"
-HALF = 0.5
-NEAR = (
-    1.5  # within this factor of HALF another run may decide otherwise: Fusion had 45 % in one run and 62 % in another
-)
 SHARING = (
-    f"only with --alone is advised what has less than {HALF:.0%} of its fair share beside CUBIC, or leaves it less "
-    f"than {HALF:.0%} of what CUBIC does, begun with it or after it"
+    f"not advised is what has less than {HALF:.0%} of what CUBIC has in its place, or leaves others less than "
+    f"{HALF:.0%} of what CUBIC leaves them; it is asked no more"
 )
-COLUMNS = ("goodput Mbit/s", "of the link", "RTT ms", "above the base", "retransmitted", "ACKs/packet", "ACKs' link")
-BESIDE_COLUMNS = ("beside CUBIC Mbit/s", "CUBIC's", "shares")
+COLUMNS = ("goodput Mbit/s", "RTT ms", "above the base", "retransmitted", "ACKs' link")
+SHORT = dict(zip((*QUESTIONS, AFTER), ("alone", "upload", "beside", "four", "replies", "later")))
+PAIRS = ("with an upload", "beside CUBIC", "four each", "reply ms", "fails")
 GROWS = 0.2  # a flow whose goodput grows by more of its mean has not arrived
 LOSSES = 30  # fewer random ones: where they fall decides
-MUCH, WIDER = 0.3, 1.2  # of the largest buffer, where packets take twice their length; a window's, of what is in flight
-FULL = 0.95  # of a full link: less has a cause
 ROOM = 0.5  # ACKs that take less of their link than this have room: chance decides between them and fewer
 
 
-@dataclass(frozen=True)
-class Beside:
-    """A controller's flows beside as many of CUBIC. Rates are a flow's, bit/s, and the least of the runs."""
-
-    runs: tuple[Run, ...]  # it begins with CUBIC, and after it; of CUBIC none
-    reference: Run  # CUBIC beside CUBIC
-
-    @property
-    def flows(self) -> int:
-        return len(self.reference.metrics["flows"]) // 2
-
-    @property
-    def own(self) -> float:
-        return min((mean_rate(run, 0, self.flows) for run in self.runs), default=self.usual)
-
-    @property
-    def left(self) -> float:
-        """CUBIC's mean rate."""
-        return min((mean_rate(run, self.flows) for run in self.runs), default=self.usual)
-
-    @property
-    def usual(self) -> float:
-        """The rate that CUBIC leaves to a second CUBIC: chance decides which of the two has more."""
-        return mean_rate(self.reference, 0)
-
-    @property
-    def leaves(self) -> float:
-        """To CUBIC, of what CUBIC leaves CUBIC."""
-        return self.left / self.usual if self.usual else 1.0
-
-    @property
-    def invalid(self) -> list[str]:
-        return [reason for run in (*self.runs, self.reference) for reason in run.record["invalid"]]
-
-
-def mean_rate(run: Run, first: int, end: int | None = None) -> float:
-    rates = [f["goodput_bps"] for f in run.metrics["flows"][first:end]]
-    return sum(rates) / len(rates)
-
-
-@dataclass(frozen=True)
-class Row:
-    """The outcome of one controller."""
-
-    name: str
-    run: Run
-    beside: Beside | None = None  # not tried
-    later: Beside | None = None  # in longer runs, of what would be advised
-
-    def gets(self, met: Beside) -> float:
-        """Its part of its max-min fair share beside CUBIC: of an equal part, or of its rate alone if that is less."""
-        fair = min(full(self.run) / 2, self.goodput) / met.flows
-        return met.own / fair if fair else 1.0
-
-    def meets(self, met: Beside | None) -> bool:
-        """Whether both have enough. CUBIC has: the others are measured by it."""
-        if not met or not met.runs:
-            return True
-        return not met.invalid and self.gets(met) >= HALF and met.leaves >= HALF
-
-    @property
-    def shares(self) -> bool:
-        """Whether it may meet others."""
-        return self.meets(self.beside) and self.meets(self.later)
-
-    @property
-    def least(self) -> float:
-        """The smaller of both shares, in the longest runs that there are."""
-        met = self.later or self.beside
-        return min(self.gets(met), met.leaves) if met and met.runs and not met.invalid else 1.0
-
-    @property
-    def near(self) -> bool:
-        """Whether chance decided about shares()."""
-        return HALF / NEAR < self.least < HALF * NEAR
-
-    @property
-    def base(self) -> str:
-        return split(self.name)[0]
-
-    @property
-    def goodput(self) -> float:
-        """Bit/s, in order at the receivers, but no more than passed the link meanwhile.
-
-        Data that had passed before, and waited behind a gap, count for another time.
-        """
-        return min(self.run.metrics["goodput_bps"], min(self.run.metrics["utilisation"], 1) * full(self.run))
-
-    @property
-    def growth(self) -> float:
-        """The first flow's change of goodput over the measured time, by a straight-line fit, over its mean."""
-        return self.run.metrics["flows"][0]["goodput_trend"]
-
-    @property
-    def rtt(self) -> float:
-        """Mean over the flows, s."""
-        found = [f["rtt_s"]["mean"] for f in self.run.metrics["flows"] if f["rtt_s"]]
-        return sum(found) / len(found) if found else float("inf")
-
-    @property
-    def jain(self) -> float:
-        return self.run.metrics["jain"]
-
-    @property
-    def retransmits(self) -> int:
-        return sum(f["retransmits"] for f in self.run.metrics["flows"])
-
-    @property
-    def way_back(self) -> float:
-        """Share of its rate that ACKs take."""
-        return self.run.metrics["reverse_utilisation"]
-
-    @property
-    def held_by_buffers(self) -> bool:
-        """Whether the hosts' socket buffers, not the controller, limit the first flow: it has much in flight, for the
-        smaller of the two, and a larger window than that."""
-        if self.goodput >= FULL * full(self.run):
-            return False
-        sysctls = self.run.job.nodes[0].sysctls
-        most = min(int(str(sysctls[key]).split()[-1]) for key in ("net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem"))
-        acks = self.run.acks
-        acks = acks[(acks["flow"] == 0) & (acks["t"] >= self.run.job.measure_from_s)]
-        if not len(acks):
-            return False
-        payload = self.run.job.payload_share * MTU
-        in_flight = float(np.median(acks["in_flight"] * payload + acks["acked"]))
-        return in_flight >= MUCH * most and float(np.median(acks["cwnd"])) * payload >= WIDER * in_flight
-
-    @property
-    def asks(self) -> int:
-        """The user's work: 0 if Linux has all, 1 if one end needs something, 2 if both do."""
-        at_sender = 0 if self.base in LINUX else 2 if both_ends(self.base) else 1
-        return at_sender + self.name.endswith(THIN)
-
-
-@cache
-def both_ends(name: str) -> bool:
-    return bool(objects.shown(name)["cgroup_programs"])
-
-
-def best(rows: list[Row]) -> Row:
-    """By RULE; of equals the first."""
+def best(rows: list[Row], alone: bool = False) -> Row:
+    """By the rule; of equals the first. `alone`: as if each had the link for itself."""
     fair = [r for r in rows if r.jain >= FAIR] or rows
-    most = max(r.goodput for r in fair)
-    full = [r for r in fair if r.goodput >= most * (1 - ALIKE)]
-    least = min(r.rtt for r in full)
-    return min((r for r in full if r.rtt <= least * (1 + ALIKE)), key=lambda r: r.asks)
+    lacks = shortfalls(fair, alone)
+    enough = [r for r, lack in zip(fair, lacks) if lack <= max(1.0, min(lacks))]
+    least = min(r.rtt for r in enough)
+    return min((r for r in enough if r.rtt <= least * (1 + ALIKE)), key=lambda r: r.asks)
+
+
+def shortfalls(rows: list[Row], alone: bool) -> list[float]:
+    """By how much each has less than the most, alone and beside an upload: the larger, in differences that count."""
+    most = max(r.goodput for r in rows)
+    uploads = [] if alone else [r.upload for r in rows if r.upload]
+    beside = max((u.own for u in uploads), default=0)
+
+    def lack(value: float, of: float, alike: float) -> float:
+        return (1 - value / of) / alike if of else 0.0
+
+    return [
+        max(lack(r.goodput, most, ALIKE), lack(r.upload.own, beside, ROUGHLY) if uploads and r.upload else 0.0)
+        for r in rows
+    ]
+
+
+def rule(link: Link) -> str:
+    where, within = "", f"{ALIKE:.0%} of it"
+    if not link.alone:
+        where, within = ", alone and beside an upload", f"{ALIKE:.0%} of it, beside an upload {ROUGHLY:.0%}"
+    return f"Rule: {MOST.format(where, within, ALIKE, LEAST)}{FAIRLY if link.flows > 1 else ''}."
+
+
+def contenders(rows: list[Row]) -> list[Row]:
+    """Those that may be advised still: none has failed, and CUBIC, which cannot, is not better by the rule."""
+    left = [r for r in senders(rows) if r.serves]
+    others = [r for r in left if r.name == OTHERS]
+    return [r for r in left if r.name == OTHERS or not others or best([*others, r]) is r]
 
 
 def table(link: Link, rows: list[Row]) -> Table:
     rows_shown: list[list[str]] = []
-    columns = (*COLUMNS, *(["Jain"] if link.flows > 1 else []), *([] if link.alone else BESIDE_COLUMNS))
+    columns = (*COLUMNS, *(["Jain"] if link.flows > 1 else []), *([] if link.alone else PAIRS))
     for row in rows:
         if not row.run.valid:
             rows_shown.append([called(link, row), "invalid"])
@@ -202,31 +82,31 @@ def table(link: Link, rows: list[Row]) -> Table:
         rtt = (f"{row.rtt * 1e3:.1f}", f"+{row.rtt * 1e3 - link.rtt_us / 1e3:.1f}") if row.rtt < 1e9 else ("-", "-")
         numbers = [
             f"{row.goodput / 1e6:.3f}",
-            f"{row.goodput / full(row.run):.1%}",
             *rtt,
             str(row.retransmits),
-            f"{row.run.metrics['acks_per_data_packet']:.3f}",
             f"{row.way_back:.0%}",
             *([f"{row.jain:.3f}"] if link.flows > 1 else []),
-            *beside_cells(row),
+            *([] if link.alone else cells(row)),
         ]
         rows_shown.append([called(link, row), *numbers])
     return terminal(left("controller") + right(*columns), rows_shown)
 
 
-def beside_cells(row: Row) -> list[str]:
-    if not row.beside:
-        return []
-    if row.beside.invalid:
-        return ["invalid"]
-    each = row.beside.flows
-    rates = [f"{each * rate / 1e6:.3f}" for rate in (row.beside.own, row.beside.left)]
-    return [*rates, "yes" if row.shares else "no"]
+def cells(row: Row) -> list[str]:
+    """Its own Mbit/s and those of others, for each that it was asked."""
 
+    def cell(of: Upload | Beside | Replies | None) -> str:
+        if not of:
+            return ""
+        if of.invalid:
+            return "invalid"
+        if isinstance(of, Replies):
+            return f"{of.mean_s * 1e3:.0f}"
+        others = of.left * (of.flows if isinstance(of, Beside) else 1)
+        return f"{of.flows * of.own / 1e6:.3g} / {others / 1e6:.3g}"
 
-def full(run: Run) -> float:
-    """Goodput of a full link, bit/s."""
-    return run.job.watch[0].forward.rate_bps * run.job.payload_share
+    asked = (row.upload, row.beside, row.four, row.replies)
+    return [*(cell(of) for of in asked), ", ".join(SHORT[where] for where in row.fails())]
 
 
 def called(link: Link, row: Row) -> str:
@@ -265,7 +145,7 @@ def senders(rows: list[Row]) -> list[Row]:
 
 def advised(rows: list[Row]) -> Row | None:
     """For the sender; None: none of them."""
-    able = [r for r in senders(rows) if r.shares]
+    able = contenders(rows)
     return best(able) if able else None
 
 
@@ -276,11 +156,12 @@ def sending(link: Link, rows: list[Row]) -> list[str]:
     if not tried:
         return [f"{who}: no run to choose from."]
     if not (first := advised(tried)):
-        return [f"{who}: none of these beside CUBIC.", *if_alone(link, tried, None)]
+        return [f"{who}: none of these; keep what you have.", *if_alone(link, tried, None)]
     ends = ", at both ends" if first.asks == 2 else ""
     lines = [f"{who}: {called(link, first)}, {numbers(first)}{ends}."]
-    if first.name == "cubic":
-        lines += ["Linux has it by default. If another was chosen:", *indented(at_sender(link, "cubic"))]
+    if first.name == OTHERS:
+        helps = "nothing helps here: keep CUBIC" if len(tried) > 1 else "keep CUBIC"
+        lines = [f"{who}: {helps}, {numbers(first)}.", "If another was chosen:", *indented(at_sender(link, OTHERS))]
     elif first.asks == 2:
         lines += ["At the receiver:", *indented([f"asymcc load {first.base}"])]
         lines += ["At the sender:", *indented(at_sender(link, first.name))]
@@ -291,10 +172,11 @@ def sending(link: Link, rows: list[Row]) -> list[str]:
 
 def if_alone(link: Link, tried: list[Row], advised: Row | None) -> list[str]:
     """The controller that would serve better if nobody shared the link."""
-    first = best(tried)
+    first = best(tried, alone=True)
     if first is advised:
         return []
-    return [f"Only if no other's traffic shares the link: {called(link, first)}, {numbers(first)}; --alone advises it."]
+    only = "Only if nothing else ever uses the link, one transfer at a time"
+    return [f"{only}: {called(link, first)}, {numbers(first)}; --alone advises it."]
 
 
 def receiving(link: Link, rows: list[Row]) -> list[str]:
@@ -307,6 +189,9 @@ def receiving(link: Link, rows: list[Row]) -> list[str]:
         return [*lines, f"That was not tried: name CONTROLLER{THIN}, the controller being the sender's."]
     for thinned, plain in pairs:
         lines.append(f"From a {plain.name} sender: {numbers(plain)}; with fewer ACKs {numbers(thinned)}.")
+        if (u := plain.upload) and (v := thinned.upload) and not (u.invalid or v.invalid):
+            with_upload = f"{u.own / 1e6:.3g} Mbit/s and the upload {u.left / 1e6:.3g}"
+            lines.append(f"Beside an upload: {with_upload}; with fewer ACKs {v.own / 1e6:.3g} and {v.left / 1e6:.3g}.")
         if plain.way_back < ROOM:
             lines.append(f"Leave it: all ACKs take {plain.way_back:.0%} of their link, so they have room.")
         elif best([plain, thinned]) is plain:
@@ -338,10 +223,9 @@ def words(link: Link, rows: list[Row]) -> list[str]:
             f"The hosts' socket buffers, not the controller, limit {', '.join(held)}: Linux's defaults hold some 3 MB "
             "in flight. With larger net.ipv4.tcp_rmem at the receiver and tcp_wmem at the sender there is more."
         )
-    rule = f"Rule: {RULE}{FAIRLY if link.flows > 1 else ''}."
     first = advised(valid)
     lasts = not (link.lasting and first and first.name != OTHERS and not first.later)
-    told += [rule, *company(link, valid), not_looked_at(link, lasts)]
+    told += [rule(link), *company(link, valid), not_looked_at(link, lasts)]
     return [*told, "", *sending(link, valid), "", *receiving(link, valid)]
 
 
@@ -351,32 +235,55 @@ def not_looked_at(link: Link, lasts: bool) -> str:
         "whether it still shares the link later (--engine uml)": not lasts,
         "a rate that changes (--trace)": not link.trace,
         "jitter (--jitter)": not link.jitter_us,
+        "more jitter (--jitter)": bool(link.jitter_us) and not link.jitter,
         "random loss (--loss)": not link.loss_share,
         "queues of other lengths (--queue)": True,
         "AQM": not link.pie,
-        "several flows (--flows)": link.flows == 1,
+        "several flows (--flows)": link.flows == 1 and link.alone,
         "the traffic of others": link.alone,
-        "data in both directions": True,
-        "short flows": True,
+        "data in both directions": link.alone,
+        "short flows": link.alone,
         "ECN": True,
     }
     return f"Not looked at: {', '.join(what for what, left_out in options.items() if left_out)}."
 
 
 def company(link: Link, rows: list[Row]) -> list[str]:
-    """The controllers that can share the link, and those that cannot."""
+    """The controllers that serve for all, and those that do not."""
     if link.alone:
         return ["Each had the link for itself, as --alone says; many of them starve, or are starved, beside others."]
     told = [f"Rule: {SHARING}."]
-    told += starved([(r, r.beside) for r in rows if r.beside])
+    told += [decided(rows)]
     longest = link.duration_s
     if link.lasting and (later := [(r, r.later) for r in rows if r.later]):
         longest = link.lasting.duration_s
-        told += [f"In runs of {longest:g} s {line}" for line in (*sharing(later), *starved(later))]
-    if near := [f"{r.name} ({r.least:.0%})" for r in rows if r.near]:
+        told += [f"In runs of {longest:g} s {line}" for line in sharing(later)]
+    if near := [f"{r.name} ({r.least:.0%})" for r in senders(rows) if r.near]:
         longer = math.ceil(4 * longest)
         told.append(f"Near the {HALF:.0%}, so chance decides: {', '.join(near)}. --duration {longer}s tells more.")
     return told
+
+
+def decided(rows: list[Row]) -> str:
+    """In one line which question left out whom, and what there was."""
+    told = []
+    for where, about in (*QUESTIONS.items(), (AFTER, "CUBIC beside it for long")):
+        failed = [f"{r.name} {lacks(r, where)}" for r in senders(rows) if where in r.fails()]
+        told += [f"{about} ({', '.join(failed)})"] if failed else []
+    left = contenders(rows)
+    if behind := [r.name for r in senders(rows) if r.serves and r not in left]:
+        told.append(f"the rule, by which CUBIC is better ({', '.join(behind)})")
+    return (
+        f"What decided, in parts of what is there with CUBIC: {'; '.join(told)}." if told else "What decided: the rule."
+    )
+
+
+def lacks(row: Row, where: str) -> str:
+    parts = row.met(where)
+    if not parts or parts == UNKNOWN:
+        return "not known, invalid"
+    own, left = parts
+    return f"has {own:.0%}" if own <= left else f"leaves {left:.0%}"
 
 
 Met = list[tuple[Row, Beside]]
@@ -384,17 +291,6 @@ Met = list[tuple[Row, Beside]]
 
 def sharing(rows: Met) -> Iterator[str]:
     for r, met in rows:
-        if r.meets(met):
+        if AFTER not in r.fails():
             own, left = (met.flows * rate / 1e6 for rate in (met.own, met.left))
             yield f"{r.name} has {own:.3g} Mbit/s beside CUBIC's {left:.3g}."
-
-
-def starved(rows: Met) -> Iterator[str]:
-    for r, met in rows:
-        if met.invalid:
-            yield f"{r.name} beside CUBIC: not known, invalid: {'; '.join(met.invalid)}"
-    judged = [(r, met) for r, met in rows if not met.invalid and not r.meets(met)]
-    if less := [f"{r.name} ({r.gets(met):.0%} of its fair share)" for r, met in judged if r.gets(met) < HALF]:
-        yield f"CUBIC starves {', '.join(less)}."
-    if less := [f"{r.name} ({met.leaves:.0%} of what CUBIC leaves it)" for r, met in judged if met.leaves < HALF]:
-        yield f"CUBIC is starved by {', '.join(less)}."

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Which controller fits your link, in some two minutes: `asymlab link`.
 
-Each controller has the link for itself, in a run of the lab. In two more runs it shares the link with CUBIC: it begins
-with CUBIC, and after it. A controller that starves there, or starves CUBIC, is advised only with --alone. The best ones
-run beside CUBIC for longer (engine `uml`): some win slowly. NAME:PRESET is a controller with one of its presets, as
-`asymcc load NAME --preset PRESET` sets it. NAME+thin is a sender NAME whose receiver thins its ACKs, as `asymcc thin`
-does. With --loss Fusion has its preset `radio`, unless you name the controllers. The answer is a table, a picture, and
-the commands to use the best at the sender, and at the receiver. For the other direction of the same line run it again,
-with --rate and --reverse exchanged. --like NAME takes the numbers of a link that somebody has published, and says who;
---like list tells their names.
+Each controller has the link for itself, in a run of the lab. Then it is asked what users do: CUBIC uploads beside it;
+it shares the link with CUBIC, begun with it and after it; four of its flows meet four of CUBIC; its replies are short.
+A controller that has less than half of what CUBIC has there, or leaves others less than half, is not advised and not
+asked the next; --alone asks nothing of this. The best one runs beside CUBIC for longer (engine `uml`): some win
+slowly. NAME:PRESET is a controller with one of its presets, as `asymcc load NAME --preset PRESET` sets it. NAME+thin
+is a sender NAME whose receiver thins its ACKs, as `asymcc thin` does. With --loss Fusion has its preset `radio`,
+unless you name the controllers. The answer is a table, a picture, and the commands to use the best at the sender, and
+at the receiver. For the other direction of the same line run it again, with --rate and --reverse exchanged. --like
+NAME takes the numbers of a link that somebody has published, and says who; --like list tells their names.
 
 Rates and times have units, as in scenario files: 50mbit, 80ms. The command writes a scenario file into
 build/link, beside the picture: `asymlab run` repeats it, and you may change it.
@@ -30,9 +31,10 @@ from ..results.store import CPU_LIMIT, Run
 from ..run import cost
 from ..run.tasks import Task, plan_runs
 from . import path, real
-from .answer import Beside, Row, advised, table, words
-from .path import AFTER, BESIDE, MTU, OTHERS, THIN, Link
+from .answer import advised, contenders, senders, table, words
+from .path import AFTER, BESIDE, FOUR, MTU, OTHERS, REPLIES, THIN, UPLOAD, Link
 from .picture import picture
+from .row import QUESTIONS, Beside, Replies, Row, Upload
 
 FOLDER = BUILD / "link"
 
@@ -86,33 +88,83 @@ def written(name: str, tree: dict, guest: Image) -> list[Task]:
     return plan_runs(scenario.load(file), guest)
 
 
-def met(runs: dict[str, Run], name: str) -> Beside | None:
-    """A controller's runs beside CUBIC, by their titles."""
-    reference = runs.get(OTHERS + BESIDE)
-    both = tuple(runs[name + where] for where in (BESIDE, AFTER) if name + where in runs and name != OTHERS)
-    return Beside(both, reference) if reference and not name.endswith(THIN) else None
+def rows_of(runs: dict[str, Run], names: list[str]) -> list[Row]:
+    """The rows by the runs there are, which their titles name."""
+
+    def beside(name: str, *where: str) -> Beside | None:
+        own = tuple(runs[name + end] for end in where if name + end in runs)
+        reference = runs.get(OTHERS + where[0])
+        if not reference or not own:
+            return None
+        return Beside(() if name == OTHERS else own, reference)
+
+    def row(name: str) -> Row:
+        pairs = [(runs.get(name + where), runs.get(OTHERS + where)) for where in (UPLOAD, REPLIES)]
+        upload, replies = ((own, usual) if own and usual else None for own, usual in pairs)
+        return Row(
+            name,
+            runs[name],
+            runs.get(OTHERS),
+            Upload(*upload) if upload else None,
+            beside(name, BESIDE, AFTER),
+            beside(name, FOUR),
+            Replies(*replies) if replies else None,
+        )
+
+    return [row(name) for name in names]
+
+
+# The question that leaves out most comes first.
+STAGES = ((UPLOAD,), (BESIDE, AFTER), (FOUR, REPLIES))
+
+
+def in_turn(tasks: list[Task], names: list[str], execute: Execute) -> list[Row] | None:
+    """The rows of these. One that fails a question, or is behind CUBIC, is not asked the next."""
+    of = {t.case.scenario.title: t for t in tasks}
+    runs: dict[str, Run] = {}
+
+    def ask(titles: list[str]) -> bool:
+        fresh = [title for title in titles if title in of and title not in runs]
+        done = execute([of[title] for title in fresh]) if fresh else {}
+        runs.update({title: done[of[title].key] for title in fresh} if done else {})
+        return done is not None
+
+    if not ask([*names, OTHERS]):
+        return None
+    for where in STAGES:
+        rows = rows_of(runs, names)
+        # Before uploads the rule does not know the most.
+        left = [row.name for row in (senders(rows) if where == STAGES[0] else contenders(rows)) if row.serves]
+        thinned = [name for name in names if name.endswith(THIN)]
+        if set(left) <= {OTHERS} and where != STAGES[0]:
+            break
+        console.print(f"with {' and '.join(QUESTIONS[w] for w in where if w in QUESTIONS)}: {', '.join(left)}")
+        if not ask([name + w for w in where for name in dict.fromkeys([OTHERS, *left, *thinned])]):
+            return None
+    return rows_of(runs, names)
 
 
 def lasting(link: Link, rows: list[Row], guest: Image, execute: Execute) -> list[Row]:
     """The rows, those with longer runs beside CUBIC that would be advised else: from the first on, until one shares."""
-    tried: list[str] = []
+    reference = next((row.beside.reference for row in rows if row.beside), None)
     while link.lasting and guest.engine == "uml" and (first := advised(rows)) and not first.later:
-        if first.name == OTHERS:
+        if first.name == OTHERS or not reference:
             break
-        tried.append(first.name)
-        console.print(f"whether {first.name} shares the link in runs of {link.lasting.duration_s:g} s:")
-        tree = path.tree(link.lasting, path.meetings(link.lasting, tried))
+        console.print(f"whether {first.name} shares the link in a run of {link.lasting.duration_s:g} s:")
+        tree = path.tree(link.lasting, [path.point(link.lasting, first.name, BESIDE)])
         tasks = written(f"{link.name}-later", tree, guest)
-        done = execute(tasks) or {}
-        runs = {t.case.scenario.title: done[t.key] for t in tasks}
-        rows = [replace(row, later=met(runs, row.name)) if row.name in tried else row for row in rows]
+        if not (done := execute(tasks)):
+            break
+        later = Beside((done[tasks[0].key],), reference)
+        rows = [replace(row, later=later) if row is first else row for row in rows]
     return rows
 
 
-def answer(link: Link, tasks: list[Task], done: dict[str, Run], guest: Image, execute: Execute) -> None:
-    """Tell it, and draw it. `execute` makes the runs that it takes besides."""
-    runs = {t.case.scenario.title: done[t.key] for t in tasks}
-    rows = [Row(name, runs[name], met(runs, name)) for name in runs if not name.endswith((BESIDE, AFTER))]
+def answer(link: Link, controllers: list[str], tasks: list[Task], guest: Image, execute: Execute) -> None:
+    """Make the runs that it takes, tell it, and draw it."""
+    rows = in_turn(tasks, path.names(controllers, link), execute)
+    if rows is None:
+        return
     rows = lasting(link, rows, guest, execute)
     console.print(table(link, rows))
     for line in words(link, rows):

@@ -23,8 +23,18 @@ MTU = 1500
 THIN, PRESET = "+thin", ":"  # NAME[:PRESET][+thin]
 DEFAULT = ("cubic", "bbr", "bbr3", "fast", "fusion", "taichung", "pseudorate", "formosa", "cubic" + THIN)
 OTHERS = "cubic"  # whose flows share most links
-# Who comes first may decide, so each is tried from the same moment on as they, and after them.
+# Behind a name in the title of a run. The first to come may win, so each begins with CUBIC, and after it.
 BESIDE, AFTER = f" beside {OTHERS}", f" after {OTHERS}"
+UPLOAD, FOUR, REPLIES = " with an upload", f" four beside four of {OTHERS}", " in replies"
+FOUR_FLOWS = 4
+UPLOAD_LONGER = 2  # an upload's queue is seconds long on a slow uplink, and drains once in a while
+# A page's objects, but no more than the link carries in half of a second, each over a window that has begun anew: after
+# a pause longer than its timer Linux starts as a new connection does.
+REPLY, REPLY_S, REPLY_ROUNDS = 100_000, 0.5, 4
+# A modem asks for its turn and waits for it. DOCSIS gives turns each 2 ms, and LTE lets a handset ask each 5 or 10 ms,
+# so a packet waits for some 0 to 4 ms more, without any queue. A path without such noise flatters what measures delay.
+# On a short path the noise is a tenth of the RTT.
+NOISE_US, NOISE_ROUNDS = 2000, 0.1
 RADIO = {"fusion": "fusion:radio"}  # on links that lose packets at random
 
 # How long a run is. It depends on the link alone: another machine, or one more controller, changes no result.
@@ -62,7 +72,7 @@ class Link:
     flows: int = 1
     duration: str = ""  # of a run; derived if not given
     alone: bool = False  # nobody else uses it
-    jitter: str = "0s"  # of the delay, each way
+    jitter: str = ""  # of the delay, each way; derived if not given
     trace: str = ""  # in place of the rate: a file
     back_queue: int = 0  # packets of the ACKs' queue, if it is another
     pie: str = ""  # the direction whose queue has PIE
@@ -90,7 +100,7 @@ class Link:
 
     @cached_property
     def jitter_us(self) -> int:
-        return parsed("jitter", Time, self.jitter)
+        return parsed("jitter", Time, self.jitter) if self.jitter else min(NOISE_US, int(self.rtt_us * NOISE_ROUNDS))
 
     @cached_property
     def rtt_us(self) -> int:
@@ -187,7 +197,7 @@ class Link:
             queue += f", with PIE in that of the {'ACKs' if self.pie == 'reverse' else 'data'}"
         flows = f", {self.flows} flows" if self.flows > 1 else ""
         lost = f", {self.loss} of the data lost" if self.loss_share else ""
-        jitter = f", jitter of {self.jitter}" if self.jitter_us else ""
+        jitter = f", jitter of {self.jitter_us / 1e3:g} ms each way" if self.jitter_us else ""
         mean = f"{self.rate_bps / 1e6:.3g}mbit"
         there = f"{Path(self.trace).name} ({mean} on average)" if self.trace else self.rate
         back = self.reverse or (mean if self.trace else self.rate)
@@ -200,7 +210,7 @@ class Link:
         flows = f"-{self.flows}flows" if self.flows > 1 else ""
         alone = "-alone" if self.alone else ""
         rate = re.sub(r"[^\w.-]", "_", Path(self.trace).name) if self.trace else self.rate
-        jitter = f"-jitter{self.jitter}" if self.jitter_us else ""
+        jitter = f"-jitter{self.jitter}" if self.jitter else ""
         queue = f"{self.packets}{f'-{self.back_queue}' if self.back_queue else ''}{'-pie' if self.pie else ''}"
         words = f"{rate}-{self.reverse or rate}-{self.rtt}{jitter}-{queue}{loss}{flows}{alone}"
         return words.replace(" ", "")
@@ -260,12 +270,11 @@ def flow(link: Link, controller: str) -> dict:
 def point(link: Link, name: str, where: str = "") -> dict:
     """The keys that are special about one run; its title names it."""
     base = objects.absolute(split(name)[0], LINUX)
-    found: dict[str, Any] = {"title": name + where}
-    if where:
-        late = {"start": f"{round(link.duration_s / LATER * 1e6)}us"} if where == AFTER else {}
-        found["flows"] = [flow(link, base) | late, flow(link, OTHERS)]
-    else:
-        found["flows.0.controller"] = base
+    found: dict[str, Any] = {"title": name + where, "flows": flows(link, base, where)}
+    if where == FOUR:
+        found["run.start_jitter"] = start_jitter(link)
+    if where == UPLOAD:
+        found["run.duration"] = f"{UPLOAD_LONGER * link.duration_s:g}s"
     if given := parameters(link, name):
         found[f"controllers.{base}"] = given
     if name.endswith(THIN):
@@ -273,19 +282,40 @@ def point(link: Link, name: str, where: str = "") -> dict:
     return found
 
 
+def flows(link: Link, controller: str, where: str) -> list[dict]:
+    late = {"start": f"{round(link.duration_s / LATER * 1e6)}us"}
+    own, others = flow(link, controller), flow(link, OTHERS)
+    four = {"count": max(link.flows, FOUR_FLOWS)}
+    size = max(min(REPLY, round(link.rate_bps / 8 * REPLY_S)), MTU)
+    every = max(round(REPLY_S * 1e6), REPLY_ROUNDS * link.rtt_us)
+    return {
+        "": [own],
+        BESIDE: [own, others],
+        AFTER: [own | late, others],
+        UPLOAD: [own, {"controller": OTHERS, "ack": "delayed", "direction": "reverse"} | late],
+        FOUR: [own | four, others | four],
+        REPLIES: [own | {"reply": size, "every": f"{every}us"}],
+    }[where]
+
+
+def start_jitter(link: Link) -> str:
+    """Real flows begin at moments of their own."""
+    return f"{round(link.duration_s / 4 * 1e6)}us"
+
+
 def points(link: Link, controllers: list[str]) -> list[dict]:
-    """Each alone; then each that a sender may have beside CUBIC, in both orders, and CUBIC beside CUBIC."""
-    alone = [point(link, name) for name in controllers]
-    met = [name for name in controllers if not name.endswith(THIN)]
-    if link.alone or not met:
-        return alone
-    return [*alone, *meetings(link, met)]
+    """All that may be asked of each: alone first, and with CUBIC, by which the others are measured."""
+    if link.alone:
+        return [point(link, name) for name in controllers]
+    if OTHERS not in controllers:
+        controllers = [*controllers, OTHERS]
+    asked = ("", UPLOAD, BESIDE, AFTER, *([FOUR] if link.flows < FOUR_FLOWS else []), REPLIES)
+    return [point(link, name, where) for where in asked for name in controllers if fits(name, where)]
 
 
-def meetings(link: Link, controllers: list[str]) -> list[dict]:
-    """Each beside CUBIC, in both orders, and CUBIC beside CUBIC."""
-    others = [point(link, name, where) for name in controllers if name != OTHERS for where in (BESIDE, AFTER)]
-    return [point(link, OTHERS, BESIDE), *others]
+def fits(name: str, where: str) -> bool:
+    """Whether this is asked of it. Thinned ACKs are for the receiver, who has no say in what its sender shares."""
+    return where in ("", UPLOAD) if name.endswith(THIN) else name + where != OTHERS + AFTER
 
 
 def reverse_kbit(link: Link) -> int:
@@ -296,7 +326,7 @@ def reverse_kbit(link: Link) -> int:
 def tree(link: Link, points: list[dict]) -> dict:
     """The scenario: a case for each point."""
     there, back = link.rtt_us // 2, link.rtt_us - link.rtt_us // 2
-    jitter = {"jitter": link.jitter} if link.jitter_us else {}
+    jitter = {"jitter": f"{link.jitter_us}us"} if link.jitter_us else {}
     rate = {"trace": str(Path(link.trace).absolute())} if link.trace else {"rate": link.rate}
     reverse = f"{link.reverse_bps}bit"
     forward: dict[str, Any] = {**rate, "delay": f"{there}us", "queue": link.packets, "loss": link.loss, **jitter}
@@ -305,8 +335,8 @@ def tree(link: Link, points: list[dict]) -> dict:
     if link.pie:
         (forward if link.pie == "forward" else backward)["pie"] = {}
     run = {"duration": f"{link.duration_s:g}s", "traffic": "plain"}
-    if link.flows > 1:  # real flows begin at moments of their own
-        run["start_jitter"] = f"{round(link.duration_s / 4 * 1e6)}us"
+    if link.flows > 1:
+        run["start_jitter"] = start_jitter(link)
     return {
         "title": "one link",
         "id": "LINK",

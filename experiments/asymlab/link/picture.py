@@ -9,8 +9,8 @@ from .. import controllers
 from ..palette import GREY
 from ..report.drawing import Figure, style
 from ..report.report import saved
-from .answer import HALF, Row, full
 from .path import THIN, Link, split
+from .row import HALF, Row, full
 
 MARK = 9  # points
 AWAY = 0.35  # opacity of what cannot share the link
@@ -41,7 +41,7 @@ def draw_alone(ax, link: Link, rows: list[Row]) -> None:
     longest = max(row.rtt * 1e3 - base_ms for row in rows)
     ax.set(xlabel=f"mean RTT above the {base_ms:g} ms of empty queues, ms", xlim=(0, max(1.05 * longest, 1)))
     ax.set(ylabel="goodput, Mbit/s (dashed: a full link)", ylim=(0, 1.05 * most))
-    ax.set_title("alone" if link.alone else "alone (pale: not beside CUBIC)")
+    ax.set_title("alone" if link.alone else "alone (pale: not advised)")
 
 
 def draw_beside(ax, met: list[Row]) -> None:
@@ -65,7 +65,7 @@ def look(row: Row) -> dict:
         found |= {"markerfacecolor": "none", "markersize": 1.6 * MARK}
     if split(row.name)[1]:
         found |= {"fillstyle": "bottom"}
-    return found | ({} if row.shares else {"alpha": AWAY})
+    return found | ({} if row.serves else {"alpha": AWAY})
 
 
 def called(row: Row) -> str:
