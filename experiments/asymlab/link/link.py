@@ -124,7 +124,7 @@ def in_turn(tasks: list[Task], names: list[str], execute: Execute) -> list[Row] 
     runs: dict[str, Run] = {}
 
     def ask(titles: list[str]) -> bool:
-        fresh = [title for title in titles if title in of and title not in runs]
+        fresh = [title for title in dict.fromkeys(titles) if title in of and title not in runs]
         done = execute([of[title] for title in fresh]) if fresh else {}
         runs.update({title: done[of[title].key] for title in fresh} if done else {})
         return done is not None
@@ -138,8 +138,10 @@ def in_turn(tasks: list[Task], names: list[str], execute: Execute) -> list[Row] 
         thinned = [name for name in names if name.endswith(THIN)]
         if set(left) <= {OTHERS} and where != STAGES[0]:
             break
+        if not any(name + w in of for w in where for name in names):
+            break
         console.print(f"with {' and '.join(QUESTIONS[w] for w in where if w in QUESTIONS)}: {', '.join(left)}")
-        if not ask([name + w for w in where for name in dict.fromkeys([OTHERS, *left, *thinned])]):
+        if not ask([name + w for w in where for name in (OTHERS, *left, *thinned)]):
             return None
     return rows_of(runs, names)
 
