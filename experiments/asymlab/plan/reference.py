@@ -9,6 +9,7 @@ from typing import Any
 
 from .. import LabError
 from ..paths import REPO
+from ..table import Markup, left, markdown
 from .crossing import Background, Flow
 from .model import Change, Direction, Hop, PathSpec, Rewrite, Run, Scenario, Strip
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS, written
@@ -39,7 +40,7 @@ SECTIONS = {
 }
 HEADINGS = {model.__name__: heading for heading, model in SECTIONS.items()}
 KINDS = {"rate": "rate", "time": "time", "share": "share", "hop": 'whole number, or `"each"`'}
-NAME, LINE = r"^[a-z0-9_]+$", "| {} | {} | {} | {} |"
+NAME = r"^[a-z0-9_]+$"
 
 
 def tables() -> str:
@@ -52,8 +53,8 @@ def tables() -> str:
         told = Flow.model_fields if model is Background else ()  # what a load has in common with flows
         keys = sorted((key for key in own["properties"] if key not in told), key=lambda key: key not in required)
         rows = [row(key, own["properties"][key], key in required) for key in keys]
-        head = [LINE.format("key", "value", "default", "meaning"), LINE.format(*["---"] * 4)]
-        parts.append("\n".join([f"### {heading}", "", sentences(own["description"]), "", *head, *rows]))
+        lines = markdown(left("key", "value", "default", "meaning"), rows)
+        parts.append("\n".join([f"### {heading}", "", sentences(own["description"]), "", *lines]))
     return "\n\n".join(parts)
 
 
@@ -65,27 +66,20 @@ def sentences(text: str) -> str:
 
 def quantities() -> str:
     """How a value with a unit is written."""
+    rates = f"{RATE_MIN // RATE_UNITS['kbit']} kbit to {RATE_MAX // RATE_UNITS['gbit']} gbit, per second"
+    rows = (
+        ("rate", '`"10mbit"`, `"0.5mbit"`', ", ".join(RATE_UNITS), rates),
+        ("time", '`"20ms"`, `"1.5s"`', ", ".join(TIME_UNITS), f"0 to {TIME_MAX // TIME_UNITS['s']} s"),
+        ("share", '`"1%"`, `"0.01%"`, `"1e-4%"`', "%", "0 % to less than 100 %"),
+    )
     return "\n".join(
-        [
-            "A value with a unit is a text:",
-            "",
-            "| value | examples | units | bounds |",
-            "| --- | --- | --- | --- |",
-            LINE.format(
-                "rate",
-                '`"10mbit"`, `"0.5mbit"`',
-                ", ".join(RATE_UNITS),
-                f"{RATE_MIN // RATE_UNITS['kbit']} kbit to {RATE_MAX // RATE_UNITS['gbit']} gbit, per second",
-            ),
-            LINE.format("time", '`"20ms"`, `"1.5s"`', ", ".join(TIME_UNITS), f"0 to {TIME_MAX // TIME_UNITS['s']} s"),
-            LINE.format("share", '`"1%"`, `"0.01%"`, `"1e-4%"`', "%", "0 % to less than 100 %"),
-        ]
+        ["A value with a unit is a text:", "", *markdown(left("value", "examples", "units", "bounds"), rows)]
     )
 
 
-def row(key: str, schema: dict[str, Any], required: bool) -> str:
+def row(key: str, schema: dict[str, Any], required: bool) -> list[Markup]:
     cells = f"`{key}`", value(schema), "must be given" if required else default(schema), schema["description"]
-    return LINE.format(*(cell.replace("|", "\\|") for cell in cells))
+    return [Markup(cell.replace("|", "\\|")) for cell in cells]
 
 
 def value(schema: dict[str, Any]) -> str:
