@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The metrics against values worked out by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from asymlab.guest.job import Background
+from asymlab.guest.job import Background, Bottleneck, ChangePath, End, Link, NewShape, Unshaped
 from asymlab.report.judged import interval
 from asymlab.results import metrics
 from tests.shared import some_flow, some_hop, some_job
+
+QUEUE = Bottleneck(10**6, 1000, 2000, 10)
 
 
 @settings(deadline=None, derandomize=True)
@@ -62,6 +66,26 @@ def test_link_metrics():
     assert m["packets"] == 200 and m["pure_acks"] == 100
     assert m["queue_mean"] == 5 and m["queue_max"] == 12
     assert m["queue_delay_mean_s"] == pytest.approx(5 * 1000 * 8 / 16e6)
+
+
+@pytest.mark.parametrize("saved, utilisation", [(0, 1.25), (1000, 1.125), (2000, 1.0), (5000, 1.0)])
+def test_a_link_has_time_for_no_more_than_its_rate(saved, utilisation):
+    """Ten packets leave in the time of eight: up to the bucket they are of the time before."""
+    links = rows(
+        [(name, "u8") for name in ("packets", "bytes", "pure_acks", "qlen_max", "qlen_sum")], (10, 10140, 0, 1, 9)
+    )
+    assert metrics.link_metrics(links, 64e3, 1.0, saved)["utilisation"] == pytest.approx(utilisation)
+
+
+def test_a_bucket_is_full_again_with_each_new_rate():
+    link = Link(End("a", "a-b", "10.77.1.1", "", QUEUE), End("b", "b-a", "10.77.1.2", "", Unshaped()), 1500)
+    changes = [
+        ChangePath(at, [NewShape("a", "a-b", replace(QUEUE, burst_bytes=burst))]) for at, burst in ((0.5, 7), (3, 90))
+    ]
+    hop = some_hop(1e6, devs=("a-b", "b-a"))
+    for changed, saved in (([], 2000), (changes[:1], 7), (changes, 97)):
+        job = some_job(measure_from_s=1.0, links=[link], changes=changed)
+        assert metrics.saved_bytes(hop.forward, job) == saved and metrics.saved_bytes(hop.reverse, job) == 0
 
 
 def test_a_rate_has_a_mean_over_any_time():

@@ -38,13 +38,18 @@ def link_window(links, dev: str, start: float, end: float):
     return links[(links["dev"] == dev) & (links["t"] >= start - 1e-9) & (links["t"] < end - 1e-9)]
 
 
-def link_metrics(rows, rate_bps: float, span_s: float) -> dict:
-    """One bottleneck direction: utilisation, packets, ACKs, queue and its delay."""
+def link_metrics(rows, rate_bps: float, span_s: float, saved_bytes: int = 0) -> dict:
+    """One bottleneck direction: utilisation, packets, ACKs, queue and its delay.
+
+    A packet counts whole as it leaves, and a bucket lets leave at once what it has saved. So more may leave in the span
+    than the rate has time for: the link has spent time before the span on up to `saved_bytes` of it.
+    """
     packets, ip_bytes = int(rows["packets"].sum()), float((rows["bytes"] - ETHERNET * rows["packets"]).sum())
     queue = float(rows["qlen_sum"].sum() / packets) if packets else 0.0
     size = ip_bytes / packets if packets else 0.0
+    before = min(max(ip_bytes - rate_bps * span_s / 8, 0.0), saved_bytes)
     return {
-        "utilisation": ip_bytes * 8 / (rate_bps * span_s),
+        "utilisation": (ip_bytes - before) * 8 / (rate_bps * span_s),
         "packets": packets,
         "pure_acks": int(rows["pure_acks"].sum()),
         "packet_bytes": size,  # mean size of an IP packet
@@ -68,6 +73,16 @@ def rates_of(watched: Watched, job: Job) -> Rates:
                 first, now = (s.rate_bps for s in (shapes[0], shapes[-1]) if isinstance(s, Bottleneck))
                 rates.append((change.at_s, watched.rate_bps * now / first))
     return rates
+
+
+def saved_bytes(watched: Watched, job: Job) -> int:
+    """The most that a direction has saved: its bucket as the measurement begins, and again with each new rate."""
+    bursts = [end.shape.burst_bytes for end in job.ends if end.dev == watched.dev and isinstance(end.shape, Bottleneck)]
+    for change in job.changes:
+        for new in change.path if isinstance(change, ChangePath) else ():
+            if isinstance(new, NewShape) and new.dev == watched.dev and isinstance(new.shape, Bottleneck):
+                bursts = [*(bursts if change.at_s >= job.measure_from_s else []), new.shape.burst_bytes]
+    return sum(bursts)
 
 
 def mean_rate(rates: Rates, start: float, end: float) -> float:
@@ -171,7 +186,7 @@ def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
         rates, rows = rates_of(way, job), link_window(links, way.dev, start, end)
         before, after = (marks[mark]["qdisc"][way.dev] for mark in ("measure", "end"))
         hop[side] = {
-            **link_metrics(rows, mean_rate(rates, start, end), end - start),
+            **link_metrics(rows, mean_rate(rates, start, end), end - start, saved_bytes(way, job)),
             **{k: after[k] - before[k] for k in ("drops", "marks", "policed") if k in after},
         }
         if trace := trace_of(job, way.dev):
