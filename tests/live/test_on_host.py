@@ -24,7 +24,7 @@ from asymlab.guest import agent
 from asymlab.guest import check as requirements
 from asymlab.guest.controllers import cgroup_mount
 from asymlab.guest.host import HostRecord, Relay
-from asymlab.guest.job import Bottleneck, End, Link, NewShape, Node, Propagation
+from asymlab.guest.job import Bottleneck, ChangePath, End, Link, NewShape, Node, Propagation, SetParameters
 from asymlab.guest.net import Namespaces, add_nodes, build_network
 from asymlab.guest.protocol import Fault
 from asymlab.guest.system import Failure
@@ -132,6 +132,7 @@ def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):
     assert os.listdir(HostRecord.FOLDER) == ["lock"]
 
 
+NONE = Propagation(0, 0.0, 0.0)
 RELAY = [sys.executable, "-m", "asymlab.run.relay"]
 
 
@@ -216,20 +217,84 @@ def test_a_link_without_netem_carries_fifty_megabits(relay):
 def test_what_a_link_without_netem_has_not_is_refused(relay):
     _, job, ns = relay
     (link,) = job.links
-    for shape in (Propagation(1000, 0.1, 0.0), Propagation(1000, 0.0, 0.0, jitter_us=5), Propagation(0, 0.0, 0.0, 0.2)):
+    shapes = (Propagation(1000, 0.1, 0.0), Propagation(1000, 0.0, 0.0, jitter_us=5), Propagation(0, 0.0, 0.0, 0.2))
+    for shape in shapes:
         worse = replace(job, links=[replace(link, a=replace(link.a, shape=shape))])
-        with pytest.raises(Failure, match="kernel without qdisc netem .*, and the lab's own links have a delay alone"):
-            Relay(RELAY, worse, ns)
+        changed = replace(job, changes=[ChangePath(1.0, [NewShape(link.a.node, link.a.dev, shape)])])
+        for refused in (worse, changed):
+            with pytest.raises(Failure, match="kernel without qdisc netem .*, and the lab's own links have a delay al"):
+                Relay(RELAY, refused, ns)
+
+
+@pytest.mark.root
+def test_a_link_that_gets_its_delay_by_a_change_is_the_labs_too():
+    """Without netem it is refused, or made, before the run."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    a, b = (End(node, f"{node}-dev", f"10.77.1.{n}", f"02:00:00:00:01:0{n}", NONE) for n, node in ((1, "a"), (2, "b")))
+    slower = ChangePath(1.0, [NewShape(a.node, a.dev, Propagation(20_000, 0.0, 0.0))])
+    job = some_job(nodes=[Node(end.node, {}) for end in (a, b)], links=[Link(a, b, 1500)], changes=[slower])
+    ns = Namespaces(f"later-{os.getpid()}-")
+    with contextlib.ExitStack() as cleanup:
+        cleanup.callback(ns.close)
+        ns.add("probe")
+        assert bool(requirements.qdiscs_missing(job, ns)) == bool(requirements.qdiscs_missing(delayed(job), ns))
+        add_nodes(job, ns)
+        one = Relay(RELAY, job, ns)
+        cleanup.callback(one.close)
+        build_network(job, ns, one.devices)
+        assert max(trips(job, ns)) < 2
+        assert one.take(slower.path) == []
+        there, back = trips(job, ns)
+        assert 20 <= there < 22 and back < 2
+
+
+def delayed(job):
+    (link,) = job.links
+    return replace(job, links=[replace(link, a=replace(link.a, shape=Propagation(20_000, 0.0, 0.0)))])
+
+
+@pytest.mark.root
+def test_a_run_whose_links_end_is_told_so(relay):
+    one, job, _ = relay
+    one.check()
+    one.process.kill()
+    one.process.wait()
+    slower = [NewShape(job.ends[0].node, job.ends[0].dev, Propagation(30_000, 0.0, 0.0))]
+    for what in (one.check, lambda: one.take(slower)):
+        with pytest.raises(Failure, match="^the program of the lab's own links has ended$"):
+            what()
+
+
+@pytest.mark.parametrize("program, words", [(["true"], "the program of the lab"), (["echo", "no room"], "no room")])
+def test_links_that_end_before_they_are_told_anything(monkeypatch, program, words):
+    class Ended(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            self.wait()
+
+    monkeypatch.setattr(subprocess, "Popen", Ended)
+    with pytest.raises(Failure, match=f"{requirements.NO_NETEM[:26]}.*; {words}"):
+        Relay(program, some_job(), Namespaces("none-"))
+
+
+@pytest.mark.root
+def test_a_namespace_that_is_none_is_named():
+    if os.geteuid() != 0:
+        pytest.skip("needs root")
+    ends = [("/proc/self/ns/uts", "x", "02:00:00:00:01:01", 1500)]
+    p = subprocess.run(RELAY, input=f"{json.dumps(ends)}\n", capture_output=True, text=True, timeout=20)
+    assert (p.stdout, p.stderr) == ("/proc/self/ns/uts: Invalid argument\n", "")
 
 
 @pytest.mark.root
 def test_what_failed_comes_with_its_kind(scenario_file):
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    change = {"at": "1s", "controller": "fast", "set": {"alpha": 65537}}
-    [task] = plan_on_host(scenario.load(scenario_file(NEAR, FAST, alpha(20), changes=[change])))
+    [task] = plan_on_host(scenario.load(scenario_file(NEAR, FAST, alpha(20))))
+    changed = replace(task.job, changes=[SetParameters(1.0, "fast", {"alpha": 65537})])
     with pytest.raises(LabError, match="alpha=65537: out of range") as e:
-        execute_on_host(task)
+        execute_on_host(replace(task, job=changed))
     assert e.value.kind == Fault.SET
 
 
@@ -273,9 +338,17 @@ def test_on_host_as_root(scenario_file):
     """The same agent on the running kernel, with its netem or without."""
     if os.geteuid() != 0:
         pytest.skip("needs root")
-    p = asymlab("run", scenario_file(FAST, alpha(20)), "--on", "host")
+    slower = {"at": "2s", "direction": "forward", "delay": "30ms"}
+    p = asymlab("run", scenario_file(FAST, alpha(20), changes=[slower]), "--on", "host")
     assert p.returncode == 0 and re.search(r"base RTT src0-dst0 4\d\.\d+ ms \(40\.00\), forward rate", p.stderr), p
     assert "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
+    folder, page = (re.search(rf"{words} (.+)", p.stderr)[1] for words in ("kept in", "figures and numbers in"))
+    record, shown = json.loads((REPO / folder / "run.json").read_text()), (REPO / page).read_text()
+    devices = record["agent"].get("relay", [])
+    netem = subprocess.run("unshare -n tc qdisc add dev lo root netem".split(), capture_output=True)
+    assert bool(devices) == bool(netem.returncode) == ("by the lab's own links" in p.stderr)
+    assert ", ".join(devices) in shown and f"{os.uname().release}, this machine's own" in shown
+    assert record["command"].endswith(" --on host")
 
 
 def cgroups() -> set[str]:

@@ -78,7 +78,7 @@ def _tools_missing(job: Job) -> list[str]:
 
 def qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
     """Told once a network is refused: to try them takes a process."""
-    shapes = [end.shape for end in job.ends]
+    shapes = [shape for _, shape in job.shapes]
     queues = [s for s in shapes if isinstance(s, Bottleneck)]
     needed = {
         "tbf": any(not (s.cake or s.trace) for s in queues),
@@ -86,7 +86,7 @@ def qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
         "cake": any(s.cake for s in queues),
         "prio": any(s.trace for s in queues),
         "fq": any(s.trace for s in queues),
-        "netem": any(isinstance(s, Propagation) and (s.delay_us or s.loss or s.duplicate) for s in shapes),
+        "netem": any(isinstance(s, Propagation) and s != Propagation(0, 0.0, 0.0) for s in shapes),
     }
     needed |= {s.discipline.kind: True for s in queues if s.discipline}
     tried = [(kind, how) for kind, how in QDISCS.items() if needed.get(kind)]

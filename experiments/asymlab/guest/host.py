@@ -10,9 +10,11 @@ from collections.abc import Iterator
 
 from .check import NO_NETEM, qdiscs_missing
 from .controllers import Record, cgroup_mount, parameter_file, remove_cgroup
-from .job import End, Job, NewMtu, NewShape, Propagation, Shape
+from .job import Job, NewMtu, NewShape, Propagation, Shape
 from .net import FOLDER, Namespaces, remove_namespace
 from .system import Failure, die_with_us, sh
+
+ENDED = "the program of the lab's own links has ended"
 
 
 class HostRecord(Record):
@@ -97,46 +99,48 @@ class Relay:
     """The links with a delay, where the kernel has no netem: a program of the lab's makes and feeds their devices."""
 
     def __init__(self, program: list[str], job: Job, ns: Namespaces) -> None:
-        shapes = [end.shape for end in job.ends if isinstance(end.shape, Propagation)]
-        if any(shape.by_chance or shape.slot_us for shape in shapes):
-            alone = "the lab's own links have a delay alone: no loss, jitter, reordering, duplicates or offloads"
-            raise Failure(f"cannot run here: {NO_NETEM}, and {alone}")
-        delayed = [(link, end) for link in job.links for end in link.ends if any(map(_delay_us, link.ends))]
+        shapes = [(dev, shape) for dev, shape in job.shapes if isinstance(shape, Propagation)]
+        if any(shape.by_chance or shape.slot_us for _, shape in shapes):
+            alone = "the lab's own links have a delay alone: no loss, jitter, reordering, duplicates or coalescing"
+            raise Failure(f"cannot run here: {NO_NETEM}, and {alone}, not by a change either")
+        slow = {dev for dev, shape in shapes if shape.delay_us}
+        delayed = [(link, end) for link in job.links if slow & {end.dev for end in link.ends} for end in link.ends]
         self.devices = [end.dev for _, end in delayed]
         self.process = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, preexec_fn=die_with_us
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us
         )
-        self._say(json.dumps([(ns.path(end.node), end.dev, end.mac, link.mtu) for link, end in delayed]))
-        assert self.process.stdout
-        if (word := self.process.stdout.readline().strip()) != "ready":
+        assert self.process.stdin and self.process.stdout
+        self.commands = self.process.stdin
+        ends = [(ns.path(end.node), end.dev, end.mac, link.mtu) for link, end in delayed]
+        with contextlib.suppress(BrokenPipeError):  # it has ended, perhaps with a word
+            self.commands.write(f"{json.dumps(ends)}\n".encode())
+        if (word := self.process.stdout.readline().decode().strip()) != "ready":
             self.close()
-            raise Failure(f"cannot run here: {NO_NETEM}; {word or 'the links of the lab end'}")
+            raise Failure(f"cannot run here: {NO_NETEM}; {word or ENDED}")
         for _, end in delayed:
             self._tell(end.dev, end.shape)
 
     def take(self, path: list[NewShape | NewMtu]) -> list[NewShape | NewMtu]:
-        """Makes the changes that are of its delays. Returns the others."""
-        ours = [new for new in path if isinstance(new, NewShape) and self._tell(new.dev, new.shape)]
-        return [new for new in path if new not in ours]
+        """Makes the changes that are of delays. Returns the others."""
+        return [new for new in path if isinstance(new, NewMtu) or not self._tell(new.dev, new.shape)]
 
     def _tell(self, dev: str, shape: Shape) -> bool:
-        if dev not in self.devices or not isinstance(shape, Propagation):
+        if not isinstance(shape, Propagation):
             return False
-        self._say(f"{self.devices.index(dev)} {shape.delay_us}")
+        if dev in self.devices:  # the others never have a delay
+            try:
+                self.commands.write(f"{self.devices.index(dev)} {shape.delay_us}\n".encode())
+            except BrokenPipeError:
+                raise Failure(ENDED) from None
         return True
 
-    def _say(self, line: str) -> None:
-        assert self.process.stdin
-        self.process.stdin.write(f"{line}\n")
-        self.process.stdin.flush()
+    def check(self) -> None:
+        if self.process.poll() is not None:
+            raise Failure(ENDED)
 
     def close(self) -> None:
         self.process.kill()
         self.process.wait()
-
-
-def _delay_us(end: End) -> int:
-    return end.shape.delay_us if isinstance(end.shape, Propagation) else 0
 
 
 def _set_back(controller: str, key: str, old: str) -> None:

@@ -367,6 +367,12 @@ class Job:
     def v6(self) -> bool:
         return is_v6(self.links[0].a.addr)
 
+    @property
+    def shapes(self) -> list[tuple[Device, Shape]]:
+        """Of each device those that changes give it, too."""
+        changed = [new for change in self.changes if isinstance(change, ChangePath) for new in change.path]
+        return [(of.dev, of.shape) for of in (*self.ends, *changed) if not isinstance(of, NewMtu)]
+
     def node_of(self, dev: Device) -> Name:
         return next(end.node for end in self.ends if end.dev == dev)
 

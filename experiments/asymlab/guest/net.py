@@ -19,7 +19,7 @@ from . import netlink
 from .job import Bottleneck, Cake, Discipline, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
 from .system import LIBC, Failure, mount, sh
 
-FOLDER = "/run/netns"
+FOLDER, HOME = "/run/netns", "/proc/self/ns/net"
 CLONE_NEWNET = 0x40000000
 MS_BIND, MS_REC, MS_SHARED, MNT_DETACH = 1 << 12, 1 << 14, 1 << 20, 2
 SIOCETHTOOL = 0x8946
@@ -52,7 +52,7 @@ class Namespaces:
     def __init__(self, prefix: str):
         self.prefix = prefix
         self.made: list[str] = []
-        self.home = os.open("/proc/self/ns/net", os.O_RDONLY)
+        self.home = os.open(HOME, os.O_RDONLY)
 
     def name(self, node: str) -> str:
         return self.prefix + node
@@ -66,9 +66,9 @@ class Namespaces:
             if LIBC.unshare(CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
             try:
-                mount("/proc/self/ns/net", f"{FOLDER}/{name}", flags=MS_BIND)
+                mount(HOME, f"{FOLDER}/{name}", flags=MS_BIND)
             finally:
-                _set(self.home)
+                join(self.home, HOME)
         except OSError as e:
             raise Failure(f"namespace {name}: {e.strerror}") from None
 
@@ -130,9 +130,10 @@ def remove_namespace(name: str) -> None:
     os.unlink(f"{FOLDER}/{name}")
 
 
-def _set(fd: int) -> None:
+def join(fd: int, path: str) -> None:
+    """The network namespace that is open there becomes this thread's."""
     if LIBC.setns(fd, CLONE_NEWNET) != 0:
-        raise OSError(ctypes.get_errno(), "setns")
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()), path)
 
 
 class _Inside:
@@ -143,11 +144,11 @@ class _Inside:
 
     def __enter__(self) -> None:
         fd = os.open(self.path, os.O_RDONLY)
-        _set(fd)
+        join(fd, self.path)
         os.close(fd)
 
     def __exit__(self, *_: object) -> None:
-        _set(self.home)
+        join(self.home, HOME)
 
 
 def write_sysctls(values: dict) -> dict[str, list[str] | None]:

@@ -136,6 +136,8 @@ class Running:
         self.traffic.check()
         self.background.check()
         self.tracer.check()
+        if self.relay:
+            self.relay.check()
 
     def apply(self, change: SetParameters | Command | ChangePath) -> None:
         if isinstance(change, ChangePath):
@@ -287,6 +289,8 @@ def _result(running: Running, zero: int, marks: dict[str, dict]) -> dict:
         result["closed"] = {
             number: (told[0] - zero, told[1]) for number, of in sorted(endings.items()) if (told := of.told())
         }
+    if running.relay:
+        result["relay"] = running.relay.devices
     if running.job.verify:
         result["verified"] = {number: tally.told() for number, tally in sorted(running.traffic.tallies.items())}
     return result

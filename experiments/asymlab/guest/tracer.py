@@ -6,7 +6,7 @@ import signal
 import subprocess
 from typing import IO
 
-from .job import Bottleneck, ChangePath, Job, NewMtu, NewShape
+from .job import Bottleneck, ChangePath, Job, NewMtu
 from .protocol import FLOW_PORT
 from .system import Failure, die_with_us, sh
 
@@ -27,9 +27,8 @@ def keep_types(objects: str) -> None:
 def _needed_kb(job: Job) -> float:
     """For the records of two seconds. As if each rate were full of data packets, and each had an ACK."""
     new = [n for change in job.changes if isinstance(change, ChangePath) for n in change.path]
-    shapes = [*(end.shape for end in job.ends), *(n.shape for n in new if isinstance(n, NewShape))]
     mtu = min(*(link.mtu for link in job.links), *(n.mtu for n in new if isinstance(n, NewMtu)), MTU_MAX)
-    packets_s = sum(s.rate_bps for s in shapes if isinstance(s, Bottleneck)) / (8 * mtu)
+    packets_s = sum(shape.rate_bps for _, shape in job.shapes if isinstance(shape, Bottleneck)) / (8 * mtu)
     if job.trace_every_ms:
         packets_s = min(packets_s, len(job.flows) * 1000 / job.trace_every_ms)
     return packets_s * 2 * RECORD_BYTES * (3 if job.trace_state else 1) / 1024

@@ -58,6 +58,7 @@ class Agent(Part):
     self_check: list[Row]
     controllers: dict[str, dict]
     marks: dict[str, dict]
+    relay: list[str] = []  # devices of links that were the lab's own, on a host without netem
 
 
 class Link(Part):

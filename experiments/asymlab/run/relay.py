@@ -18,9 +18,10 @@ import struct
 import time
 from collections import deque
 
+from ..guest.net import join
 from ..guest.system import LIBC
 
-TUN, CLONE_NEWNET = "/dev/net/tun", 0x40000000
+TUN = "/dev/net/tun"
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
 SIOCSIFMTU, SIOCSIFHWADDR, SIOCSIFTXQLEN, ETHER = 0x8922, 0x8924, 0x8943, 1
 PR_SET_TIMERSLACK = 29
@@ -32,8 +33,7 @@ PACKET_MAX = 1 << 16
 def tap(namespace: str, dev: str, mac: str, mtu: int) -> int:
     """A new device in a namespace. It lives as long as the file is open."""
     with open(namespace, "rb") as at:
-        if LIBC.setns(at.fileno(), CLONE_NEWNET):
-            raise OSError("setns")
+        join(at.fileno(), namespace)
     name = dev.encode()
     fd = os.open(TUN, os.O_RDWR | os.O_NONBLOCK)
     fcntl.ioctl(fd, TUNSETIFF, struct.pack("16sH22x", name, IFF_TAP | IFF_NO_PI))
@@ -68,7 +68,7 @@ def main() -> None:
     try:
         fds = [tap(*end) for end in json.loads(commands.readline())]
     except OSError as e:
-        return print(f"{TUN}: {e.strerror or e}", flush=True)
+        return print(f"{e.filename or TUN}: {e.strerror}", flush=True)
     print("ready", flush=True)
     ways = {fd: Way(fd, fds[number ^ 1]) for number, fd in enumerate(fds)}
     LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)

@@ -121,6 +121,8 @@ def check_line(run: Run) -> str:
     offload_row = next((row for row in rows if row.kind == Check.OFFLOADS), None)
     on = ", ".join(map(str, offload_row.measured)) if offload_row and isinstance(offload_row.measured, list) else ""
     offloads = "as set" if offload_row and offload_row.ok and on else f"ON: {on}" if on else "off"
+    if run.record["agent"].get("relay"):
+        parts.append("delays by the lab's own links, as this kernel has no netem")
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
         f"offloads {offloads}",
