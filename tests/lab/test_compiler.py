@@ -40,7 +40,7 @@ BOMB = "#define A(x) x x x x x x x x\n#define B(x) A(A(A(A(x))))\nint c = 0 B(B(
 @pytest.fixture
 def uncached():
     def clear():
-        for function in (compiler.compiled, compiler._bubble):
+        for function in (compiler._compiled, compiler._bubble):
             function.cache_clear()
 
     clear()
@@ -124,6 +124,33 @@ def test_without_a_cage_nothing_is_compiled_unless_that_is_asked_for(tmp_path, m
         compiler.compiled(file, TYPES)
 
 
+@pytest.mark.parametrize("changed", ["mine.bpf.c", "mine.h", "vmlinux.h"])
+def test_what_changes_is_compiled_again(tmp_path, changed):
+    """In one process, as in a notebook."""
+    file = source(tmp_path, '#include "mine.h"\nint c = VALUE;\n')
+    (tmp_path / "mine.h").write_text("#define VALUE 1\n")
+    (tmp_path / "vmlinux.h").symlink_to(TYPES / "vmlinux.h")
+    before = compiler.compiled(file, tmp_path)
+    assert compiler.compiled(file, tmp_path) is before
+    text = (tmp_path / changed).read_text()
+    (tmp_path / changed).unlink()
+    (tmp_path / changed).write_text(text.replace("VALUE 1", "VALUE 2") + "\nint more = 1;\n")
+    assert compiler.compiled(file, tmp_path) != before
+
+
+@pytest.mark.parametrize("tool", ["clang", "llvm-strip"])
+def test_the_tool_that_takes_too_much_is_named(tmp_path, monkeypatch, uncached, tool):
+    slow = tmp_path / "slow"
+    slow.write_text("#!/bin/sh\nexec sleep 90\n")
+    slow.chmod(0o755)
+    own = compiler._tool
+    monkeypatch.setattr(compiler, "_tool", lambda name: slow if name == tool else own(name))
+    monkeypatch.setattr(compiler, "COMPILE_S", 9)
+    monkeypatch.setenv(CAGE, "none")
+    with pytest.raises(LabError, match=f"mine.bpf.c: {tool} takes more than 9 s"):
+        compiler.compiled(source(tmp_path), TYPES)
+
+
 @pytest.mark.parametrize("suffix", [".bpf.o", ".ko"])
 def test_a_file_that_is_too_large_is_not_read(tmp_path, suffix):
     file = tmp_path / f"mine{suffix}"
@@ -187,13 +214,32 @@ struct {{
 """
 
 
+OF_ARRAYS = """
+typedef __u64 row[1024];
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 3 << 10);
+	__type(key, __u32);
+	__type(value, row[10]);
+} rows SEC(".maps");
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 3 << 10);
+	__type(key, __u32);
+	__type(value, void *);
+} pointers SEC(".maps");
+"""
+
+
 @pytest.mark.parametrize(
     "more, mb",
     [
         ("", 0),
         (RING.format(256), 256),
-        (TABLE.format(100, ""), 98),
+        (TABLE.format(100, ""), 104),  # the kernel tells 110,234,576 bytes of it
         (TABLE.format(100, "\n\t__uint(map_flags, BPF_F_NO_PREALLOC);"), 0),
+        (OF_ARRAYS, 240),
+        ("char unset[83 << 20];\nlong set[] = { 1 };\n", 83),
     ],
 )
 def test_what_an_objects_maps_take(tmp_path, more, mb):
@@ -209,12 +255,19 @@ def test_an_object_with_damaged_types(tmp_path, name):
         objects.maps_mb(whole.replace(b"\0text\0", b"\0" + name + b"\0"))
 
 
-def test_maps_that_no_guest_has_room_for(scenario_file, tmp_path):
-    source(tmp_path, RING.format(1536))
-    with_ring = {"flow": {"controller": "./mine.bpf.c:with_ring"}}
-    words = {LAB: "a guest has 1920 MB at most", DEFAULT_KERNEL: "a guest of qemu has 512 MB for all"}
-    for image, why in words.items():
-        one_line(asymlab("run", scenario_file(with_ring), "--image", image), f"maps of 1536 MB: {why}")
+@pytest.mark.parametrize(
+    "image, flows, mb, room",
+    [
+        (LAB, 1, 1536, "a guest of uml has room for 1408 MB: "),
+        (LAB, 500, 1024, "a guest of uml has room for 778 MB beside 500 flows: "),
+        (DEFAULT_KERNEL, 1, 1536, "a guest of qemu has room for 256 MB: "),
+    ],
+)
+def test_maps_that_no_guest_has_room_for(scenario_file, tmp_path, image, flows, mb, room):
+    source(tmp_path, RING.format(mb))
+    file = scenario_file(flow={"controller": "./mine.bpf.c:with_ring", "count": flows})
+    refused = asymlab("run", file, "--dry-run", "--image", image)
+    one_line(refused, f"{file}: controller: with_ring.bpf.o has maps of {mb} MB: {room}make them smaller")
 
 
 @pytest.mark.lab

@@ -253,9 +253,9 @@ def test_a_queue_with_red_counts_the_directions_usual_packet(scenario_file):
 
 def test_a_controller_that_needs_a_newer_kernel_is_refused(scenario_file):
     cases = scenario.load(scenario_file(flow={"controller": "prague"}))
-    tasks._refuse_old(cases, "7.0.1-amd64", None)
+    tasks._refuse_controllers(cases, "7.0.1-amd64", None)
     with pytest.raises(LabError, match="prague needs Linux 7.0 or later, and 6.18.44 is older; take another --image"):
-        tasks._refuse_old(cases, "6.18.44", None)
+        tasks._refuse_controllers(cases, "6.18.44", None)
 
 
 def test_accurate_ecn_takes_a_kernel_that_has_it(scenario_file):
@@ -303,7 +303,7 @@ def test_what_an_object_asks_for_is_told_by_its_flags(scenario_file, tmp_path):
     job = topology.plan_job(case, 1, asking=tasks.asking(case, None))
     assert [c.name for c in job.controllers] == ["mine", "other"] and job.ect1 == ["src0-left"]
     with pytest.raises(LabError, match="mine needs Linux 7.0 or later, and 6.18.44 is older"):
-        tasks._refuse_old([case], "6.18.44", None)
+        tasks._refuse_controllers([case], "6.18.44", None)
 
 
 def test_on_a_chain_a_middlebox_stands_behind_its_hops_queue(scenario_file):

@@ -60,7 +60,10 @@ def test_a_case_begins_with_what_all_share_or_with_another(file):
 
 def test_a_run_names_the_file_and_the_case(file):
     (fast,) = of(file, "fast")
-    assert Task(fast, 1, None, {}, {}, "").about("host")["command"] == f"asymlab run {file}:fast --set quick --seed 1"
+    assert (
+        Task(fast, 1, None, {}, {}, "").about("host")["command"]
+        == f"asymlab run {file}:fast --set quick --seed 1 --on host"
+    )
 
 
 def test_another_file_begins_with_a_case(file, scenario_file):

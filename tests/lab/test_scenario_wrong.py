@@ -6,6 +6,8 @@ import pytest
 from asymlab import LabError
 from asymlab.plan import scenario, topology
 from asymlab.plan.toml import plain
+from asymlab.run import tasks
+from tests.ktap import built
 from tests.scenarios import BASE, hop
 from tests.shared import BUILD, asymlab, compile_job
 
@@ -128,6 +130,75 @@ def test_wrong_values_name_file_key_and_reason(scenario_file, tmp_path, text, ke
 )
 def test_wrong_names_and_chains(scenario_file, wrong, key, reason):
     is_wrong(scenario_file(wrong), key, reason)
+
+
+NUMBERS = "path.mtu path.forward.queue flows.0.count flows.0.enter flows.0.reply path.forward.fq.flow_limit".split()
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+@pytest.mark.parametrize("value", ["true", '"50"', "50.0"])
+def test_what_stands_for_a_whole_number_is_none(scenario_file, tmp_path, key, value):
+    scenario_file()
+    file = tmp_path / "wrong.toml"
+    file.write_text(f'base = "test.toml"\ntitle = "wrong"\nid = "WRONG"\n{key} = {value}\n')
+    is_wrong(file, key, f"must be a whole number, not {value.replace('true', 'True').replace(chr(34), chr(39))}")
+
+
+FAST = {"flow": {"controller": "fast"}}
+CHANGE = {"at": "1s", "controller": "fast"}
+
+
+@built
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        ({"thin": {"reverse_kbit": -1}}, "thin.reverse_kbit: must be a whole number, 0 to 10000000 kbit/s, not -1"),
+        ({"thin": {"acks_per_rt": 9}}, "thin.acks_per_rt: thin has no such parameter; did you mean acks_per_rtt?"),
+        ({"thin": {"at": "router", "mpu": "big"}}, "thin.mpu: must be a whole number, 0 to 256 bytes, not 'big'"),
+        (
+            {"controllers": {"fast": {"alfa": 1}}},
+            "controllers.fast.alfa: fast has no such parameter; did you mean alpha?",
+        ),
+        (
+            {"controllers": {"fast": {"x": 1}}},
+            "controllers.fast.x: fast has no such parameter; it has alpha, gamma_q8, ",
+        ),
+        (
+            {"controllers": {"fast": {"alpha": 65537}}},
+            "controllers.fast.alpha: must be a whole number, 0 to 65536 packets, not 65537",
+        ),
+        ({"controllers": {"fast": {"fair": "1"}}}, "controllers.fast.fair: must be a whole number, 0 to 1, not '1'"),
+        (
+            {"changes": [{**CHANGE, "set": {"gamma_q8": 0}}]},
+            "changes.0.set.gamma_q8: must be a whole number, 1 to 256 1/256, not 0",
+        ),
+        (
+            {"changes": [{**CHANGE, "set": {"gama_q8": 1}}]},
+            "changes.0.set.gama_q8: fast has no such parameter; did you mean ",
+        ),
+        (
+            {"changes": [{**CHANGE, "set": {"fair": 1}}]},
+            'changes.0.set.fair: fast reads it only as it is loaded: `command = "replace"` beside it loads it anew',
+        ),
+        ({"flow": {"controller": "fasd"}}, "flows.0.controller: no controller 'fasd'; there are "),
+        (
+            {"flow": {"controller": "a"}, "controllers": {"a": {"object": "b"}}},
+            "controllers.a.object: no controller 'b'; ",
+        ),
+        ({"profile": "classic"}, "profile: 'classic': packaged kernels have it not; take --engine uml"),
+    ],
+)
+def test_what_an_object_does_not_take_is_refused_before_it_runs(scenario_file, wrong, words):
+    file = scenario_file(FAST, wrong)
+    with pytest.raises(LabError) as e:
+        tasks.plan_on_host(scenario.load(file))
+    assert str(e.value).startswith(f"{file}: {words}")
+
+
+@built
+def test_what_a_replaced_controller_takes_is_no_live_parameter(scenario_file):
+    change = {**CHANGE, "command": "replace", "set": {"fair": 1}}
+    assert tasks.plan_on_host(scenario.load(scenario_file(FAST, changes=[change])))
 
 
 FORWARD = {"direction": "forward"}

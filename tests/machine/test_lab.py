@@ -230,17 +230,6 @@ def left_machines(monkeypatch, tmp_path):
     return for_good
 
 
-def test_unknown_parameter(scenario_file):
-    one_line(asymlab("run", scenario_file(FAST, controllers={"fast": {"alfa": 3}})), "fast", "alfa", "alpha")
-
-
-def test_parameter_out_of_range(scenario_file):
-    one_line(
-        asymlab("run", scenario_file(FAST, alpha(65537))),
-        "--set alpha=65537: out of range, alpha takes 0 to 65536 packets",
-    )
-
-
 def test_no_qemu(scenario_file, tmp_path):
     tools = tmp_path / "bin"
     tools.mkdir()

@@ -61,12 +61,17 @@ def identity(image: Image, job: Job, maps: int) -> dict:
 def memory_mb(job: Job | Refusals, maps: int) -> int:
     """A guest's memory: room for its flows besides all that TCP may take, and for large maps of anyone's objects. A run
     of up to 97 flows with maps of up to 64 MB has the same."""
+    return _flows_mb(job) + (maps if maps > MAPS_MB else 0)
+
+
+def maps_max_mb(job: Job | Refusals) -> int:
+    return max(MEMORY_MAX_MB - _flows_mb(job), MAPS_MB)
+
+
+def _flows_mb(job: Job | Refusals) -> int:
     flows = len(job.flows) if isinstance(job, Job) else 0
     needed = (SYSTEM_MB + flows * FLOW_KB / 1024) / (1 - TCP_SHARE)
-    own = maps if maps > MAPS_MB else 0
-    if MEMORY_MB + own > MEMORY_MAX_MB:
-        raise LabError(f"maps of {maps} MB: a guest has {MEMORY_MAX_MB} MB at most: make them smaller")
-    return min(max(MEMORY_MB, math.ceil(needed)) + own, MEMORY_MAX_MB)
+    return min(max(MEMORY_MB, math.ceil(needed)), MEMORY_MAX_MB)
 
 
 def arguments(image: Image, memory: int) -> list[str]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 from typing import Protocol
 
+from .. import LabError
 from ..guest.job import Job, Refusals
 from ..guest.wire import dump
 from ..paths import BUILT
@@ -27,6 +28,8 @@ WALL_LIMIT_S = 1800
 
 class Engine(Protocol):
     """The functions that a module of an engine has."""
+
+    def maps_max_mb(self, job: Job | Refusals) -> int: ...
 
     def identity(self, image: Image, job: Job, maps: int) -> dict: ...
 
@@ -50,10 +53,21 @@ def read_objects(job: Job, files: dict[str, File], image: Image) -> dict[str, by
     return job_objects(job, files, image.types)
 
 
-def maps_mb(objects: dict[str, bytes]) -> int:
-    """The memory that the maps of anyone's objects take; ours take little."""
-    anyones = (data for name, data in objects.items() if name.endswith(SUFFIX) and not (BUILT / name).exists())
-    return sum(map(plan_objects.maps_mb, anyones))
+class NoRoom(LabError):
+    """A guest has too little memory for the maps of anyone's objects."""
+
+
+def maps_mb(image: Image, job: Job | Refusals, objects: dict[str, bytes]) -> int:
+    """The memory that the maps of anyone's objects take; ours take little. NoRoom if that is too much."""
+    anyones = {name: data for name, data in objects.items() if name.endswith(SUFFIX) and not (BUILT / name).exists()}
+    sizes = {name: plan_objects.maps_mb(data) for name, data in anyones.items()}
+    most, total = ENGINES[image.engine].maps_max_mb(job), sum(sizes.values())
+    if total > most:
+        each = ", ".join(f"{name} has maps of {mb} MB" for name, mb in sizes.items() if mb)
+        flows = len(job.flows) if isinstance(job, Job) else 0
+        beside = f" beside {flows} flows" if flows > 1 else ""
+        raise NoRoom(f"{each}: a guest of {image.engine} has room for {most} MB{beside}: make them smaller")
+    return total
 
 
 def identity(image: Image, job: Job, objects: dict[str, bytes]) -> dict:
@@ -61,7 +75,7 @@ def identity(image: Image, job: Job, objects: dict[str, bytes]) -> dict:
     return {
         "image": image.hash,
         "kernel": image.kernel,
-        **ENGINES[image.engine].identity(image, job, maps_mb(objects)),
+        **ENGINES[image.engine].identity(image, job, maps_mb(image, job, objects)),
         "tables": TABLES_HASH,
         "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
         "job": dump(job),
@@ -82,4 +96,4 @@ def run(
     packet; the instructions that it `executed`, where the engine counts them (qemu).
     Raises LabError: with the agent's message, or with the reason why the machine did not make it.
     """
-    return ENGINES[image.engine].run(image, job, objects, maps_mb(objects), core, limit_s, started)
+    return ENGINES[image.engine].run(image, job, objects, maps_mb(image, job, objects), core, limit_s, started)

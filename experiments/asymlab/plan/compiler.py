@@ -25,7 +25,7 @@ from ..shell import sh
 
 RUNNING = Path("/sys/kernel/btf/vmlinux")  # types of this machine's kernel
 BPF = REPO / "bpf"
-HEADERS = Path("/usr/include")
+HEADERS, HEADER = Path("/usr/include"), "vmlinux.h"
 ERROR = re.compile(r"^(?:.*: )?(?:fatal )?error: .*|^LLVM ERROR: .*", re.M)
 ELSEWHERE = re.compile(r"file not found|Could not find incbin file")
 REDEFINED = re.compile(r"error: redefinition of (?:enumerator )?'(\w+)'")
@@ -43,14 +43,25 @@ TARGETS = {"x86_64": "x86", "aarch64": "arm64"}  # as bpf_tracing.h has them
 SOURCE, TYPES, OURS = "/source", "/types", "/bpf"
 
 
-@cache
 def compiled(source: Path, types: Path | None) -> bytes:
     """The same bytes wherever the source lies. `types`: the folder of a kernel's vmlinux.h; None: this machine's
-    kernel. LabError with the compiler's first complaint, behind all its words."""
+    kernel. LabError with the compiler's first complaint, behind all its words. It is compiled once, as long as neither
+    it, nor a header beside it, nor the types change."""
+    headers = sorted(filter(Path.is_file, source.parent.glob("*.h")))
+    try:
+        files = [source, *headers, *([types / HEADER] if types else ())]
+        states = [(file, (s := file.stat()).st_ino, s.st_mtime_ns, s.st_size) for file in files]
+    except OSError as e:
+        raise LabError(f"{e.filename}: {e.strerror}") from None
+    return _compiled(source, types, *states)
+
+
+@cache
+def _compiled(source: Path, types: Path | None, *_: tuple[Path, int, int, int]) -> bytes:
     check(COMPILING)
     with tempfile.TemporaryDirectory() as tmp:
-        whole, bare, header = Path(tmp, "whole"), Path(tmp, "bare"), Path(tmp, "vmlinux.h")
-        text = (types / header.name).read_text() if types else _of_this_machine()
+        whole, bare, header = Path(tmp, "whole"), Path(tmp, "bare"), Path(tmp, HEADER)
+        text = (types / HEADER).read_text() if types else _of_this_machine()
         header.write_text(text)
         code, words = _clang(source, header, whole)
         if twice := set(REDEFINED.findall(words)):
@@ -59,9 +70,7 @@ def compiled(source: Path, types: Path | None) -> bytes:
                 header.write_text(renamed)
                 code, words = _clang(source, header, whole)
         check_compiled(source, "clang", code, words)
-        code, words = _run(
-            [*_cage(source, header), str(_tool("llvm-strip")), "-g", "-", "-o", "-"], source, whole, bare
-        )
+        code, words = _run(_cage(source, header), "llvm-strip", ["-g", "-", "-o", "-"], source, whole, bare)
         check_compiled(source, "llvm-strip", code, words)
         return read(bare, OBJECT_MAX)
 
@@ -72,7 +81,7 @@ def _clang(source: Path, header: Path, out: Path) -> tuple[int, str]:
     flags = [f"@{ours}/cflags", f"-I{kernels}", f"-I{ours}", "-idirafter", f"{HEADERS}/{_machine()}-linux-gnu"]
     flags += [f"-D__TARGET_ARCH_{TARGETS[_machine()]}", "-fno-crash-diagnostics"]
     flags += [f"-ffile-prefix-map={place}=." for place in (kernels, ours, folder)]
-    return _run([*box, str(_tool("clang")), *flags, "-c", source.name, "-o", "-"], source, Path("/dev/null"), out)
+    return _run(box, "clang", [*flags, "-c", source.name, "-o", "-"], source, Path("/dev/null"), out)
 
 
 def _cage(source: Path, header: Path) -> list[str]:
@@ -80,7 +89,7 @@ def _cage(source: Path, header: Path) -> list[str]:
     words = _bubble()
     if not words:
         return []
-    files = {SOURCE: source.parent, f"{TYPES}/vmlinux.h": header, OURS: BPF, **_compilers()}
+    files = {SOURCE: source.parent, f"{TYPES}/{HEADER}": header, OURS: BPF, **_compilers()}
     return [
         *words,
         *(word for place, file in files.items() for word in ("--ro-bind", str(file), place)),
@@ -114,8 +123,9 @@ def _tool(name: str) -> Path:
     return Path(file).resolve().with_name(name)
 
 
-def _run(argv: list[str], source: Path, stdin: Path, stdout: Path) -> tuple[int, str]:
-    """A compiler's exit code, and its words. LabError in the words of its limits."""
+def _run(box: list[str], tool: str, options: list[str], source: Path, stdin: Path, stdout: Path) -> tuple[int, str]:
+    """A tool's exit code, and its words. LabError in the words of its limits."""
+    argv = [*box, str(_tool(tool)), *options]
     limits = f"prlimit --as={MEMORY_MAX} --fsize={OBJECT_MAX} --cpu={COMPILE_S}:{COMPILE_S + 1} --core=0".split()
     with open(stdin, "rb") as into, open(stdout, "wb") as out, tempfile.TemporaryFile() as err:
         try:
@@ -128,11 +138,11 @@ def _run(argv: list[str], source: Path, stdin: Path, stdout: Path) -> tuple[int,
         words = err.read(OUTPUT_MAX).decode(errors="replace")
     ended_by = -code if code < 0 else code - 128  # behind the cage it is told as a shell would
     if ended_by == SIGXCPU:
-        raise LabError(f"{source}: clang takes more than {COMPILE_S} s")
+        raise LabError(f"{source}: {tool} takes more than {COMPILE_S} s")
     if ended_by == SIGXFSZ:
         raise LabError(f"{source}: its object would have more than {OBJECT_MAX >> 20} MB")
     if "LLVM ERROR: out of memory" in words:
-        raise LabError(f"{source}: clang needs more than {MEMORY_MAX >> 20} MB of memory for it")
+        raise LabError(f"{source}: {tool} needs more than {MEMORY_MAX >> 20} MB of memory for it")
     return code, words
 
 

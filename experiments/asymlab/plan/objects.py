@@ -28,9 +28,13 @@ from ..shell import sh
 from .compiler import OBJECT_MAX, compiled
 from .quantities import file_name
 
-SUFFIX, MODULE = ".bpf.o", ".ko"
+SUFFIX, MODULE, THIN = ".bpf.o", ".ko", "thin"
 PATH = re.compile(r"(.+\.(?:o|c|ko))(?::([A-Za-z_][\w.]{0,62}))?")
-NO_PREALLOC, RINGS = 1, (27, 31)  # of linux/bpf.h: a map that grows with its use; kinds whose size is in bytes
+# Of linux/bpf.h: a map that grows with its use; kinds whose size is in bytes; kinds that keep their keys.
+NO_PREALLOC, RINGS, HASHES = 1, (27, 31), (1, 5, 9, 10)
+HASHED = 64  # bytes of the kernel's own for each entry of these
+DATA = re.compile(r"\.(?:data|rodata|bss)(?:\..*)?")  # sections that become maps
+RESOLVED_MAX = 32  # names and arrays that a type is made of, as libbpf has it
 VERMAGIC, PARMTYPE = re.compile(rb"\0vermagic=([!-~]{1,64}) "), re.compile(rb"\0parmtype=(\w{1,64}):")
 
 
@@ -113,9 +117,7 @@ def kernel_of(module: File) -> tuple[str, set[str]]:
 
 
 def shown(controller: str) -> dict:
-    """asymcc's words on a controller, a built one's name or a file's path. A source is compiled for this machine."""
-    if controller == "thin":  # which is none
-        return json.loads(sh(BUILT / "asymcc", "--objects", BUILT, "show", controller, "--json"))
+    """asymcc's words on a controller, or `thin`, by a name or a path. A source is compiled for this machine."""
     return told(file_of(controller, Path.cwd()) if is_file(controller) else controller, None)
 
 
@@ -181,37 +183,54 @@ def _maps_bytes(made: bytes) -> int:
         file.write(made)
         file.flush()
         types = {t["id"]: t for t in json.loads(sh("bpftool", "-j", "btf", "dump", "file", file.name))["types"]}
+    types[0] = {"name": "", "kind": "VOID", "size": 0}
 
-    def size(of: dict) -> int:
-        for _ in range(8):  # names of a type, at most
-            if "size" in of or "type_id" not in of:
-                break
-            of = types[of["type_id"]]
-        return of.get("size", 8)
+    def size(number: int) -> int:
+        count = 1
+        for _ in range(RESOLVED_MAX):
+            of = types[number]
+            if of["kind"] == "PTR":
+                return 8 * count
+            if of["kind"] == "ARRAY":
+                count *= of["nr_elems"]
+            elif "size" in of:
+                return of["size"] * count
+            number = of.get("type_id", 0)  # a structure that is only declared has none: libbpf refuses the map
+        raise ValueError("a type that is made of itself")
 
-    def bytes_of(members: dict[str, dict]) -> int:
+    def map_bytes(members: dict[str, dict]) -> int:
         number = {name: types.get(pointer.get("type_id"), {}).get("nr_elems", 0) for name, pointer in members.items()}
         if number.get("map_flags", 0) & NO_PREALLOC:
             return 0
-        entry = (
-            1
-            if number.get("type") in RINGS
-            else sum(
-                number[f"{part}_size"] if f"{part}_size" in number else size(types[members[part]["type_id"]])
-                for part in ("key", "value")
-                if f"{part}_size" in number or part in members
-            )
-        )
+
+        def part(name: str) -> int:
+            given = f"{name}_size"
+            return number[given] if given in number else size(members[name]["type_id"]) if name in members else 0
+
+        kind = number.get("type")
+        entry = 1 if kind in RINGS else _whole(part("value")) + (HASHED + _whole(part("key"))) * (kind in HASHES)
         return number.get("max_entries", 0) * entry
 
-    maps = (types[v["type_id"]] for t in types.values() if t["name"] == ".maps" for v in t.get("vars", ()))
-    structs = (types[m["type_id"]].get("members", ()) for m in maps)
-    return sum(bytes_of({m["name"]: types[m["type_id"]] for m in members}) for members in structs)
+    total = 0
+    for section in (t for t in types.values() if t["kind"] == "DATASEC"):
+        if section["name"] == ".maps":
+            structs = (types[types[var["type_id"]]["type_id"]].get("members", ()) for var in section["vars"])
+            total += sum(map_bytes({m["name"]: types[m["type_id"]] for m in members}) for members in structs)
+        elif DATA.fullmatch(section["name"]):
+            total += sum(var["size"] for var in section["vars"])
+    return total
+
+
+def _whole(size: int) -> int:
+    """A key or a value as the kernel lays it out."""
+    return -(-size // 8) * 8
 
 
 @cache
 def _of_built(path: Path, changed_ns: int) -> dict:
-    return json.loads(sh(BUILT / "asymcc", "show", path, "--json"))
+    named = ("--objects", path.parent, "show", THIN)  # no controller: its file alone is not shown
+    words = named if path.name == f"{THIN}{SUFFIX}" else ("show", path)
+    return json.loads(sh(BUILT / "asymcc", *words, "--json"))
 
 
 @cache

@@ -17,7 +17,7 @@ POLICER_FULL_S = 100  # that an empty bucket may take
 
 
 class Model(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)  # true, "50" and 50.0 are no whole numbers
 
 
 def _trace(value: Any) -> Opportunities | None:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cache
 from typing import Any
@@ -61,8 +61,7 @@ def _reason(error: dict[str, Any], model: type[BaseModel]) -> str:
         return "is missing"
     if kind == "extra_forbidden":
         there = (name for schema in _at(model, table) for name in schema.get("properties", ()))
-        like = get_close_matches(str(key), list(there), 1)
-        return f"unknown key; did you mean {like[0]}?" if like else "unknown key"
+        return f"unknown key{did_you_mean(str(key), there)}"
     if kind in BOUNDS:
         bound, words = BOUNDS[kind]
         unit = next((s["format"] for s in _at(model, error["loc"]) if "format" in s), None)
@@ -76,6 +75,11 @@ def _reason(error: dict[str, Any], model: type[BaseModel]) -> str:
         words = re.sub("^(Input|String) should ", "must ", error["msg"])
         return f"{words}, not {given}"
     return error["msg"].removeprefix("Value error, ")
+
+
+def did_you_mean(name: str, there: Iterable[str]) -> str:
+    like = get_close_matches(name, list(there), 1)
+    return f"; did you mean {like[0]}?" if like else ""
 
 
 def _better(text: str, pattern: str) -> str:

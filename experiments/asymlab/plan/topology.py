@@ -100,7 +100,7 @@ INSMOD: Literal["insmod"] = "insmod"  # of a module that is given by its file
 
 
 def objects_needed(case: Case) -> dict[str, str | None]:
-    """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither."""
+    """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither; it names the file."""
     scenario, objects = case.scenario, dict[str, str | None]()
     built = built_in(BUILT)
     for i, flow in enumerate(scenario.flows):
@@ -114,14 +114,17 @@ def objects_needed(case: Case) -> dict[str, str | None]:
             objects[name] = f"{name}:{file.chosen}" if file.chosen else name
             continue
         if obj == name and obj in built and obj in LINUX:
-            raise LabError(f"flows.{i}.controller: {obj!r} is both Linux's and {BUILT}/{obj}.bpf.o: rename the object")
+            raise case.wrong(
+                f"flows.{i}.controller: {obj!r} is both Linux's and {BUILT}/{obj}.bpf.o: rename the object"
+            )
         if obj in built:
             objects[name] = str(obj)
         elif obj == name and name in LINUX:
             objects[name] = None
         else:
             there = ", ".join([*built, *LINUX])
-            raise LabError(f"flows.{i}.controller: no controller {obj!r}; there are {there}, and files (./mine.bpf.o)")
+            key = f"flows.{i}.controller" if obj == name else f"controllers.{name}.object"
+            raise case.wrong(f"{key}: no controller {obj!r}; there are {there}, and files (./mine.bpf.o)")
     return objects
 
 
@@ -485,8 +488,8 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
     by their files that ask for L4S, ECT(1) that is; of the built ones it is known.
     """
     s = case.scenario
+    objects = sorted(objects_needed(case).items())
     try:
-        objects = sorted(objects_needed(case).items())
         modules = {name for name, file in case.files.items() if file.module}
         controllers = [_controller(name, o, s.controllers.get(name, {}), name in modules) for name, o in objects]
     except LabError as e:

@@ -5,11 +5,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from .. import LabError
 from ..guest.job import Job
 from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, UML, Image
@@ -17,6 +16,8 @@ from ..machine.kernel import ACCURATE_ECN, DUALPI2, series
 from ..paths import REPO
 from ..plan import objects
 from ..plan.base import named
+from ..plan.quantities import short
+from ..plan.reasons import did_you_mean
 from ..plan.scenario import Case
 from ..plan.topology import DIRECTIONS, ENGINE, job_objects, objects_needed, plan_job
 from ..results import store
@@ -63,7 +64,9 @@ class Task:
             str(self.seed),
         ]
         command += [word for p in point for word in ("--at", p)]
-        if where == "lab":
+        if where == "host":
+            command += ["--on", "host"]
+        else:
             kernel = self.image.removesuffix(UML)
             command += ["--engine", "qemu" if kernel == self.image else "uml"]
             command += ["--image", kernel] if kernel != DEFAULT_KERNEL else []
@@ -103,9 +106,7 @@ def _refuse_profiles(cases: list[Case], engine: str) -> None:
     for case in cases:
         if not has_profile(case, engine):
             profile = case.scenario.profile
-            raise LabError(
-                f"{case.file}: profile {profile!r}: packaged kernels have it not; take --engine {ENGINE[profile]}"
-            )
+            raise case.wrong(f"profile: {profile!r}: packaged kernels have it not; take --engine {ENGINE[profile]}")
 
 
 def _refuse_ecn(cases: list[Case], release: str) -> None:
@@ -115,17 +116,54 @@ def _refuse_ecn(cases: list[Case], release: str) -> None:
             raise case.wrong(f"ecn: Linux {release} has no AccECN, {first} is the first that has; take another --image")
 
 
-def _refuse_old(cases: list[Case], release: str, types: Path | None) -> None:
+def _refuse_controllers(cases: list[Case], release: str, types: Path | None) -> None:
+    """Those that the kernel is too old for, and parameters that an object has not, or does not take."""
     for case in cases:
+        known = {}
         for name, obj in objects_needed(case).items():
             file = case.files.get(name)
-            has_needs = obj and not (file and file.module)
-            needed = objects.needed_by(objects.told(file or str(obj), types)) if has_needs else ()
-            if needed > series(release):
+            if obj and not (file and file.module):
+                known[name] = objects.told(file or str(obj), types)
+        for name, about in known.items():
+            if (needed := objects.needed_by(about)) > series(release):
                 first = ".".join(map(str, needed))
                 raise case.wrong(
                     f"controller: {name} needs Linux {first} or later, and {release} is older; take another --image"
                 )
+        _refuse_parameters(case, known)
+
+
+def _refuse_parameters(case: Case, known: dict[str, dict]) -> None:
+    """`known`: asymcc's words on each controller. The kernel alone knows what those that it has take."""
+    s = case.scenario
+    for name in known.keys() & s.controllers.keys():
+        given = {key: value for key, value in s.controllers[name].items() if key not in ("object", "loader")}
+        _refuse_values(case, f"controllers.{name}", name, known[name], given)
+    for i, change in enumerate(s.changes):
+        if change.set and change.controller in known:
+            about = known[change.controller]
+            _refuse_values(case, f"changes.{i}.set", change.controller, about, change.set)
+            fixed = [p["name"] for p in about["parameters"] if not p["live"] and p["name"] in change.set]
+            if fixed and not change.command:
+                raise case.wrong(
+                    f"changes.{i}.set.{fixed[0]}: {change.controller} reads it only as it is loaded: "
+                    '`command = "replace"` beside it loads it anew'
+                )
+    if s.thin is not None:
+        given = {key: value for key, value in s.thin.items() if key != "at"}
+        _refuse_values(case, "thin", "thin", objects.shown(objects.THIN), given)
+
+
+def _refuse_values(case: Case, place: str, name: str, about: dict, given: Mapping[str, int | str]) -> None:
+    has = {parameter["name"]: parameter for parameter in about["parameters"]}
+    for key, value in given.items():
+        if key not in has:
+            like = did_you_mean(key, has) or f"; it has {', '.join(has) or 'none'}"
+            raise case.wrong(f"{place}.{key}: {name} has no such parameter{like}")
+        low, high, unit = (has[key][what] for what in ("min", "max", "unit"))
+        if isinstance(value, str) or not low <= value <= high:
+            bounds = f"{low} to {high} {unit}".removesuffix(" -")
+            raise case.wrong(f"{place}.{key}: must be a whole number, {bounds}, not {short(value)}")
 
 
 def asking(case: Case, types: Path | None) -> list[str]:
@@ -162,13 +200,16 @@ def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> lis
         _refuse_profiles(cases, image.engine)
     _refuse_ecn(cases, image.kernel)
     _refuse_modules(cases, image.engine, image.kernel)
-    _refuse_old(cases, image.kernel, image.types)
+    _refuse_controllers(cases, image.kernel, image.types)
     for case in cases:
         l4s = asking(case, image.types)
         for seed in case.seeds:
             job = plan_job(case, seed, image.clock_factor, image.node_us, l4s)
             objects = vm.read_objects(job, case.files, image)
-            identity = vm.identity(image, job, objects)
+            try:
+                identity = vm.identity(image, job, objects)
+            except vm.NoRoom as e:
+                raise case.wrong(f"controller: {e}") from None
             key = store.key_of(identity)
             tasks.setdefault(key, Task(case, seed, job, objects, identity, key, image.folder.name))
     return list(tasks.values())
@@ -179,7 +220,7 @@ def plan_on_host(cases: list[Case]) -> list[Task]:
     _refuse_profiles(cases, "")
     _refuse_ecn(cases, os.uname().release)
     _refuse_modules(cases, "", os.uname().release)
-    _refuse_old(cases, os.uname().release, None)
+    _refuse_controllers(cases, os.uname().release, None)
     tasks = []
     for case in cases:
         l4s = asking(case, None)
