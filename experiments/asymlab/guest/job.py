@@ -369,7 +369,7 @@ class Job:
 
     @property
     def shapes(self) -> list[tuple[Device, Shape]]:
-        """Of each device those that changes give it, too."""
+        """Each device's, with those that changes give it."""
         changed = [new for change in self.changes if isinstance(change, ChangePath) for new in change.path]
         return [(of.dev, of.shape) for of in (*self.ends, *changed) if not isinstance(of, NewMtu)]
 

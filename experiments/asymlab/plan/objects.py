@@ -30,7 +30,7 @@ from .quantities import file_name
 
 SUFFIX, MODULE, THIN = ".bpf.o", ".ko", "thin"
 PATH = re.compile(r"(.+\.(?:o|c|ko))(?::([A-Za-z_][\w.]{0,62}))?")
-# Of linux/bpf.h: a map that grows with its use; kinds whose size is in bytes; kinds that keep their keys.
+# Numbers of linux/bpf.h: a map that grows with its use; kinds whose size is in bytes; kinds that keep their keys.
 NO_PREALLOC, RINGS, HASHES = 1, (27, 31), (1, 5, 9, 10)
 HASHED = 64  # bytes of the kernel's own for each entry of these
 DATA = re.compile(r"\.(?:data|rodata|bss)(?:\..*)?")  # sections that become maps
