@@ -2,7 +2,7 @@
 """ACC+SA's receiver on the host: what is answered, what is dropped."""
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.algorithms.host.accsa import RECEIVER, Stream, T, data, quiet
@@ -36,12 +36,6 @@ def test_packets_in_one_segment_count_each(stream):
         assert (accsa.state()["wire"]["waiting"], accsa.state()["wire"]["due"]) == (waiting, 0)
     accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=send.receiver.next, len=1, options=data(1))
     assert accsa.state()["wire"]["due"]
-
-
-@pytest.mark.parametrize("cwnd, every", [(0, 1), (1, 1), (3, 1), (4, 2), (31, 15), (32, 16), (33, 16), (1000, 16)])
-def test_two_acks_a_window_at_least(stream, cwnd, every):
-    send = stream(every=10**6, dk=16)
-    assert send(4 * every, cwnd=cwnd) == [every * i for i in range(1, 5)]
 
 
 def test_a_mark_doubles_dk_once_a_round_trip(stream):
@@ -82,20 +76,15 @@ def test_dk_has_a_bound(stream):
     assert max(send.round_trip(1) for _ in range(14)) == 25, "that of ns-2's scripts"
 
 
-@given(seen=st.integers(0, 255), told=st.integers(0, 255))
-@example(seen=255, told=0)
-@settings(max_examples=60, deadline=None)
-def test_numbers_of_marks_wrap(accsa, seen, told):
+@pytest.mark.parametrize("seen, told, ahead", [(255, 0, True), (0, 127, True), (0, 128, False), (1, 0, False)])
+def test_numbers_of_marks_wrap(accsa, seen, told, ahead):
     """A packet that another overtook tells nothing new."""
     send = Stream(accsa)
     send.marks = seen
     send()
     send.marks, send.una = told, send.receiver.next
     send()
-    ahead = (told - seen) % 256
-    wire = accsa.state()["wire"]
-    assert wire["dk"] == (2 if 0 < ahead < 128 else 1)
-    assert wire["marks_seen"] == (told if ahead < 128 else seen)
+    assert send.dk == 1 + ahead and accsa.state()["wire"]["marks_seen"] == (told if ahead else seen)
 
 
 @given(
@@ -139,7 +128,7 @@ def test_out_of_order_is_answered_at_once(stream, every):
     assert send(16) == [41]
 
 
-@pytest.mark.parametrize("seq, length", [(1 + 5 * SEG, SEG), (1, SEG), (1 + 2 * SEG, SEG), (1 + 2 * SEG, 5 * SEG)])
+@pytest.mark.parametrize("seq, length", [(1 + 5 * SEG, SEG), (1, SEG), (1 + 2 * SEG, 5 * SEG)])
 def test_gaps_and_duplicates_are_hastened(accsa, seq, length):
     """The kernel would put off their ACKs a while, as it does with SACKs. Two packets came in order, one behind a gap
     of two."""
@@ -147,15 +136,6 @@ def test_gaps_and_duplicates_are_hastened(accsa, seq, length):
     send(1)
     send(1, at=4)
     accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=seq, len=length, options=data(1))
-    accsa.ack(n=0)
-    assert accsa.state()["tp"]["pending"] & 16
-
-
-@pytest.mark.parametrize("seq", [1, 1 + 3 * SEG])
-def test_the_first_behind_a_gap_and_a_lone_duplicate_are_hastened(accsa, seq):
-    send = Stream(accsa, every=10**6, dk=16)
-    send(1)
-    accsa.read(now=send.now, rcv_nxt=send.receiver.next, seq=seq, len=SEG, options=data(1))
     accsa.ack(n=0)
     assert accsa.state()["tp"]["pending"] & 16
 
@@ -191,19 +171,10 @@ def test_an_ack_of_the_kernels_timer_passes(accsa):
     assert receiver.acknowledge(now + 101 * MS)
 
 
-@pytest.mark.parametrize(
-    "options, bad",
-    [
-        (data(1)[:8], 1),
-        (data(1)[:1] + b"\x10" + data(1)[2:] + bytes(4), 1),
-        (b"\xfd\x08\xf0\xa2" + bytes(4), 0),
-        (data(1), 0),
-    ],
-)
-def test_options_of_a_wrong_length_are_counted(accsa, options, bad):
+@pytest.mark.parametrize("length, exid, bad", [(8, 0xA4, 1), (16, 0xA4, 1), (8, 0xA2, 0), (12, 0xA4, 0)])
+def test_options_of_a_wrong_length_are_counted(accsa, length, exid, bad):
     accsa.start(**RECEIVER)
-    if bad and options[1] == 12:
-        options = options[:1] + b"\x08" + options[2:]
+    options = bytes([0xFD, length, 0xF0, exid]) + bytes(length - 4)
     accsa.read(options=options, len=SEG)
     assert accsa.state()["counters"]["options_bad"] == bad
     for cut in range(len(options) + 20):

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.algorithms.host import driver
 from tests.algorithms.host.rivals import EVER
-from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, one_rtt, recover
+from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, recover
 
 Q20, ENDLESS = 1 << 20, 2**31 - 1
 
@@ -106,6 +106,10 @@ def test_clamp_is_honoured_and_then_kept(of, name):
     trace = many_rtts(of(name), 40)
     assert max(trace) == 50 and trace[-3:] == [50, 50, 50]
     assert window(of(name), name) == 50
+    of(name).poke(snd_cwnd_clamp=1000)
+    assert name == "cubic9438" or of(name).ack(rtt=40 * MS)["cwnd"] in (50, 51), (
+        "nothing is saved up; a curve is of time"
+    )
 
 
 @each
@@ -130,37 +134,24 @@ def test_any_stream_keeps_the_windows_in_bounds(of, name, data):
 # --- samples -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rtt", [-1, 0, -(2**31)])
 @pytest.mark.parametrize("name", WITH_RTT)
-def test_no_sample_changes_no_rtt_and_ends_no_idle_time(of, name, rtt):
-    flow = under_way(of, name, params={"tick_us": 0} if name == "areno" else None, srtt_us=40 * MS << 3)
-    flow.ack(rtt=40 * MS, now=10**6 + 40 * MS)
-    before = flow.state()
-    flow.ack(rtt=rtt, now=2 * 10**6)
-    after = flow.state()
-    times = {"rtt_min", "rtt_last", "rtt_max", "rtt_q4", "rtt_avg_q16"} & {*before["ca"]}
-    assert all(before["ca"][member] == after["ca"][member] for member in times)
-    assert after["counters"]["reloads"] == before["counters"]["reloads"]
-
-
-@pytest.mark.parametrize("rtt", [1, RTT_MAX, RTT_MAX + 1, 2**31 - 1])
-@pytest.mark.parametrize("name", WITH_RTT)
-def test_limits_of_a_sample(of, name, rtt):
-    flow = of(name)
-    flow.start({"tick_us": 0} if name == "areno" else None, tx_start=0)
-    flow.ack(rtt=rtt)
-    assert (ca(flow)["rtt_min"], ca(flow)["rtt_last"]) == (min(rtt, RTT_MAX),) * 2
-
-
-@pytest.mark.parametrize("name", WITH_RTT)
-def test_rtt_min_is_the_least_and_never_ages(of, name):
-    flow = of(name)
+def test_rtt_min_is_the_least_sample_and_never_ages(of, name):
+    """A sample has a bound, and an ACK without one changes nothing and ends no idle time."""
+    flow, day = of(name), 86400
     flow.start({"tick_us": 0} if name == "areno" else None, now=0, app=100, tx_start=0)
-    seen = []
-    for second, rtt in [(1, 50), (2, 40), (3, 60), (86400, 60)]:
-        flow.ack(now=second * 10**6, rtt=rtt * MS)
-        seen.append(ca(flow)["rtt_min"] // MS)
-    assert seen == [50, 40, 40, 40]
+    times = {"rtt_min", "rtt_last", "rtt_max", "rtt_q4", "rtt_avg_q16"} & {*ca(flow)}
+    for second, rtt, last, least in (
+        (1, 2**31 - 1, RTT_MAX, RTT_MAX), (2, 40 * MS, 40 * MS, 40 * MS), (day, 60 * MS, 60 * MS, 40 * MS),
+        (day, 1, 1, 1),
+    ):  # fmt: skip
+        flow.ack(now=second * 10**6, rtt=rtt)
+        before = flow.state()
+        assert (before["ca"]["rtt_last"], before["ca"]["rtt_min"]) == (last, least)
+        for none in (-1, 0, -(2**31)):
+            flow.ack(now=second * 10**6 + 10 * MS, rtt=none)
+            after = flow.state()
+            assert all(before["ca"][member] == after["ca"][member] for member in times)
+            assert after["counters"]["reloads"] == before["counters"]["reloads"]
 
 
 # --- growth that any law has ----------------------------------------------------------------------
@@ -188,16 +179,6 @@ def test_no_growth_while_the_application_limits(of, name):
     trace = [flow.ack(n=2, rtt=40 * MS, now=40 * MS * i)["cwnd"] for i in range(1, 60)]
     assert trace == sorted(trace, reverse=True) and trace[-1] == 20
     assert sum(n for name, n in flow.state()["counters"].items() if name.startswith("limited")) > 0
-
-
-@pytest.mark.parametrize("name", [name for name in LAWS if name != "cubic9438"])  # its curve is one of time
-def test_nothing_is_saved_up_under_a_clamp(of, name):
-    """Ten round trips that would have added packets, then the limit goes."""
-    flow = under_way(of, name, 20, now=0, snd_cwnd_clamp=20)
-    for i in range(10):
-        assert max(one_rtt(flow, i * 40 * MS)) <= 20
-    flow.poke(snd_cwnd_clamp=1000)
-    assert flow.ack(rtt=40 * MS, now=440 * MS)["cwnd"] in (20, 21)
 
 
 # --- losses ------------------------------------------------------------------------------------------
@@ -306,7 +287,7 @@ def test_a_late_undo_never_lowers(of, name):
     flow = under_way(of, name, 10)
     flow.loss(now=10**6 + 1)
     recover(flow, now=10**6 + 40 * MS, rtt=40 * MS)
-    many_rtts(flow, 40, start=10**6 + 40 * MS)
+    many_rtts(flow, 8, start=10**6 + 40 * MS)
     grown = max(tp(flow)["snd_cwnd"], 30)
     flow.poke(snd_cwnd=grown)
     assert flow.undo(now=10**7)["cwnd"] == grown

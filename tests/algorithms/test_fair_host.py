@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """bpf/fair.bpf.h in the controllers that have it: whose queue is it, and what follows."""
 
-import random
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -220,12 +218,3 @@ def test_formosas_signals_are_believed_but_in_a_contest_and_where_a_look_made_th
     assert counted("signals") == 0
     path.rounds(1, lambda i: 10 * MS, rate=0.1, signal=True)
     assert counted("signals") == 1
-
-
-def test_jitter_from_round_to_round_begins_no_contest_of_formosa(of):
-    """Without a bound of its own, this seed begins one."""
-    chance = random.Random(1)
-    path = Rounds(of("formosa"))
-    path.rounds(30)
-    path.rounds(400, rate=0.1, jitter=lambda i: chance.randint(0, 8 * MS))
-    assert path.counts() == [0, 0]

@@ -74,14 +74,6 @@ def test_a_queue_above_the_noise_does(formosa, seed):
     assert signals(formosa, jittery, 256) > signals(formosa, jittery[: 20 * 50], 256)
 
 
-def test_without_noise_the_option_changes_nothing(formosa):
-    """A queue that grows by half a packet's time a round, and empties when a signal came."""
-    quiet = rounds(lambda n: n % 8 * 600)
-    with_it, without = (measure(formosa, quiet, {"noise_rounds": forget}) for forget in (256, 0))
-    assert [s["signal"] for s in with_it] == [s["signal"] for s in without]
-    assert with_it[-1]["in.noise_q16"] == 0 and with_it[-1]["signal"] > 0
-
-
 def test_a_loss_is_ours(formosa):
     """Our packets that are lost leave the queue shorter: three rounds tell nothing."""
     measure(formosa, rounds(lambda n: 0, 4), {"noise_rounds": 256})

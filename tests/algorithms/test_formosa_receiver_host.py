@@ -4,7 +4,7 @@
 from fractions import Fraction
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.algorithms.host.driver import line
@@ -13,7 +13,6 @@ from tests.algorithms.host.formosa import (
     SECOND,
     SEG,
     A,
-    F,
     P,
     Receiver,
     Stream,
@@ -25,7 +24,6 @@ from tests.algorithms.host.formosa import (
     signed,
     transfer,
 )  # fmt: skip
-from tests.algorithms.host.nack import blocks_of, gaps_of
 from tests.algorithms.host.streams import MS
 
 # --- the estimator ----------------------------------------------------------------------------
@@ -105,26 +103,6 @@ def test_estimator_is_exact(formosa, samples, eta, norm, mode, cathresh, srtt):
         assert abs(Fraction(state["in.q_q8"], 256) - q) <= slack
 
 
-@given(
-    rise=st.integers(0, 100 * MS), steps=st.lists(st.integers(0, 100), min_size=1, max_size=8),
-    srtt=st.integers(100, 65000).map(lambda n: n * 64), eta=st.sampled_from([64, 128, 192]),
-)  # fmt: skip
-def test_a_rise_adds_itself_times_the_rate(formosa, rise, steps, srtt, eta):
-    """By whatever steps the delay rises: x in a round adds x * packets / srtt. Gain 1."""
-    levels = [rise * sum(steps[: i + 1]) // max(sum(steps), 1) for i in range(len(steps))] if sum(steps) else [0]
-    rise = levels[-1]
-    delays = [0, 0, *levels, *[rise] * 60]
-    samples = [(i * MS, d, 2) for i, d in enumerate(delays)]
-    first = [(0, 0, 1)]
-    number = len(samples)
-    got = measure(formosa, first + samples + [(number * MS, rise, 3)], {"cathresh": 1024, "eta_q8": eta}, srtt)
-    packets = number  # those after the first of round 2, and the first of round 3
-    added = Fraction(got[-1]["in.q_q8"], 256)
-    assert got[-1]["signal"] or abs(added - Fraction(rise * packets, srtt)) <= Fraction(
-        rise * packets, srtt
-    ) / 1000 + Fraction(1, 64)
-
-
 def test_literal_sum_without_norm(formosa):
     """eta / (1 - eta) times the rise."""
     samples = [(0, 0, 1), (1, 0, 2), *[(2 + i, 10 * MS, 2) for i in range(63)], (90, 10 * MS, 3)]
@@ -135,49 +113,12 @@ def test_literal_sum_without_norm(formosa):
     assert literal == pytest.approx(3 * full, abs=8)
 
 
-@pytest.mark.parametrize("mode, expected", [(0, [0, 4, 2, 6]), (1, [0, 4, 4, 8]), (2, [0, 4, 2, 6])])
-def test_q_modes(formosa, mode, expected):
-    """Up by 4 packets, down by 2, up by 4."""
-    got = by_rounds(formosa, [0, 10, 5, 15], {"q_mode": mode, "cathresh": 1024})
-    assert [round(q / 256) for q in got] == expected
-
-
-def test_only_the_net_sum_goes_below_zero(formosa):
-    got = [by_rounds(formosa, [20, 0, 5], {"q_mode": mode, "cathresh": 1024}) for mode in range(3)]
-    assert [[round(q / 256) for q in levels] for levels in got] == [[0, -8, -6], [0, 0, 2], [0, 0, 2]]
-
-
-def by_rounds(driver, delays, params):
-    """Q after each round of 16 packets with that delay, ms. The first packet of a round ends the one before."""
-    samples = [(0, delays[0] * MS, 1)]
-    for number, delay in enumerate(delays, 1):
-        samples += [(len(samples) + i, delay * MS, number + (i == 15)) for i in range(16)]
-    return [state["in.q_q8"] for state in measure(driver, samples, params)[16::16]]
-
-
-def test_a_signal_says_that_the_queue_grew_by_two(formosa):
-    got = measure(
-        formosa,
-        [(0, 0, 1), *[(i, 5 * MS, 1) for i in range(1, 17)], (17, 5 * MS, 2)],
-        {"cathresh": 2},
-        srtt=34 * 64 * 16,
-    )
-    assert got[-1]["signal"] == 1 and got[-1]["in.q_q8"] == 0
-    got = measure(
-        formosa, [(0, 0, 1), *[(i, 5 * MS, 1) for i in range(1, 17)], (17, 5 * MS, 2)], {"cathresh": 2}, srtt=48 * MS
-    )
-    assert got[-1]["signal"] == 0 and 0 < got[-1]["in.q_q8"] <= 512
-
-
-@given(
-    samples=deliveries(st.integers(0, 100 * MS)),
-    offset=st.integers(0, 2**32),
-    begin=st.sampled_from([0, 2**32 - 10 * MS, 2**32 - 10**6, 2**40]),
-)
-@example(samples=[(0, 5, 1), (10, 4, 1), (20 * MS, 9, 2)], offset=2**32 - 5, begin=2**32 - 10 * MS)
-def test_clocks_may_differ_and_wrap(formosa, samples, offset, begin):
-    keys = ("in.sftt_q16", "in.var_q16", "in.q_q8", "signal", "in.packets")
+@pytest.mark.parametrize("begin", [2**32 - 10 * MS, 2**40])
+@pytest.mark.parametrize("offset", [0, 12345, 2**32 - 5])
+def test_clocks_may_differ_and_wrap(formosa, offset, begin):
+    samples = [(i * MS, i % 7 * 10 * MS, i // 9) for i in range(1, 60)]
     plain, other = (measure(formosa, samples, None, 40 * MS, *clock) for clock in ((0, 0), (offset, begin)))
+    keys = ("in.sftt_q16", "in.var_q16", "in.q_q8", "signal", "in.packets")
     assert [[s[k] for k in keys] for s in plain] == [[s[k] for k in keys] for s in other]
 
 
@@ -195,26 +136,6 @@ def test_two_packets_in_one_segment_count_twice(formosa):
         before = formosa.state()["wire"]["in.packets"]
         formosa.read(options=data(1), len=length, seq=10_000 * (seq + 1), rcv_nxt=10_000 * (seq + 1))
         assert formosa.state()["wire"]["in.packets"] - before == packets
-
-
-@given(
-    st.lists(
-        st.tuples(st.integers(0, 2**33), st.integers(0, 2**32 - 1), st.integers(0, 255), st.integers(0, 65535)),
-        min_size=1, max_size=60,
-    ),
-    st.integers(1, 255), st.integers(0, 1), st.integers(0, 2),
-)  # fmt: skip
-def test_wild_stamps_do_no_harm(formosa, samples, eta, norm, mode):
-    """Sanitizers watch; Q stays in its bounds."""
-    formosa.start({"eta_q8": eta, "ftt_norm": norm, "q_mode": mode}, syn=HELLO, other=1, rcv_mss=1)
-    now = 0
-    for gap, stamp, number, srtt in samples:
-        now += gap >> (stamp % 33)
-        formosa.read(now=now, rcv_nxt=1, len=65000, options=data(number, 0, srtt * 64, stamp))
-        wire = formosa.state()["wire"]
-        assert -(1 << 40) <= signed(wire["in.q_q8"]) <= 1024 << 8
-        assert abs(signed(wire["in.sftt_q16"])) <= 1 << 42
-        assert wire["in.packets"] <= 65535 + 65000
 
 
 def test_queue_is_the_delay_above_the_smallest(formosa):
@@ -247,15 +168,8 @@ def test_the_first_packet_of_a_round_is_answered_and_no_other(stream, every):
     assert send(*range(3, 50), number=3) == [3]  # its flag was lost: the number tells
     assert send(*range(50, 60), number=3, flags=A) == []
     assert send(60, 61, number=4) == [60]
-
-
-def test_an_answer_covers_the_flagged_packet(stream, formosa):
-    send = stream(every=10**6)
-    send(0)
-    send(1, 2, number=2)
-    ((number, blocks, option),) = send.receiver.take(10 * MS, 1 + 3 * SEG, data(3, A))
-    assert (number, blocks) == (1 + 4 * SEG, [])
-    assert fields_of_answer(option)[:2] == (F, 3)
+    assert send(62, number=3, flags=A) == send(63, number=132) == []  # numbers of the past
+    assert send(64, number=4 + 127) == [64]
 
 
 def test_marked_packets_are_answered(stream):
@@ -267,11 +181,7 @@ def test_marked_packets_are_answered(stream):
     assert send(7, 8, flags=P) == [7, 7, 8, 8]
     assert send(9, flags=P | T) == [9, 9]
     assert send(10, number=2, flags=P | A) == [10, 10]
-    assert [number for number, _, _ in send.receiver.take(SECOND, 1 + 11 * SEG, data(2, P))] == [
-        1 + 11 * SEG,
-        1 + 12 * SEG,
-    ]
-    assert send(12, number=2) == []
+    assert send(11, number=2) == []
 
 
 def test_what_came_before_is_answered_twice(stream):
@@ -303,23 +213,6 @@ def test_the_closing_of_the_last_gap_is_answered(stream):
     assert send(5, 2) == []
     assert send(8) == [8]
     assert send(10, 11) == []
-
-
-def test_numbers_of_the_past_begin_no_round(stream):
-    send = stream()
-    assert send(0, number=250) == [0]
-    assert send(1, number=255) == [1]
-    assert send(2, number=254, flags=A) == []
-    assert send(3, number=255) == []
-    assert send(4, number=3) == [4]  # 255 -> 3
-    assert send(5, number=250) == []
-    assert send(6, number=3 + 127) == [6]
-    assert send(7, number=(3 + 127 + 128) % 256) == []
-
-
-def test_the_first_number_may_be_any(stream):
-    for number in (0, 1, 128, 255):
-        assert stream()(0, number=number) == [0]
 
 
 @pytest.mark.parametrize("srtt, limit", [(40 * MS, 500 * MS), (240 * MS, 500 * MS), (800 * MS, 1600 * MS)])
@@ -356,35 +249,3 @@ def test_packets_come_in_any_order(pair):
         assert len(came) < len(sent) / 2
         assert max(ack for _, ack in came) > 90 * SEG
         assert sender.state()["counters"]["fallbacks"] == 0
-
-
-# --- NACK and SACK ----------------------------------------------------------------------------
-
-
-@given(
-    st.lists(st.integers(1, 50), min_size=2, max_size=12), st.integers(0, 2**32 - 1), st.randoms(use_true_random=False)
-)
-def test_gaps_and_blocks_are_complements(lengths, ack, rnd):
-    """k blocks, k gaps, in the same order; and back."""
-    edges = [(ack + sum(lengths[:i])) % 2**32 for i in range(len(lengths) // 2 * 2 + 1)]
-    gaps = list(zip(edges[::2], edges[1::2]))
-    blocks = list(zip(edges[1::2], edges[2::2]))
-    order = rnd.sample(range(len(blocks)), len(blocks))
-    gaps, blocks = [gaps[i] for i in order], [blocks[i] for i in order]
-    assert gaps_of(ack, blocks) == gaps
-    assert blocks_of(gaps, edges[len(blocks) * 2]) == (ack, blocks)
-    assert gaps_of(ack, []) == [] and blocks_of([], ack) == (ack, [])
-
-
-@given(st.sets(st.integers(0, 30), max_size=25), st.randoms(use_true_random=False))
-@settings(max_examples=60)
-def test_an_ack_of_the_receiver_names_what_is_missing(formosa, arrived, rnd):
-    receiver = Receiver(formosa, every=10**6)
-    order = rnd.sample(sorted(arrived), len(arrived))
-    for i, packet in enumerate(order):
-        receiver.take(i, 1 + packet * SEG, data(1, T))
-        here = {1 + p * SEG for p in order[: i + 1]}
-        missing = {seq for seq in range(1, max(here), SEG)} - here
-        named = {seq for a, b in gaps_of(receiver.next, receiver.blocks) for seq in range(a, b, SEG)}
-        assert named == missing
-        assert blocks_of(gaps_of(receiver.next, receiver.blocks), max(here) + SEG) == (receiver.next, receiver.blocks)

@@ -6,7 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, bounded, lines_of, packets, rtts, steps, strange
+from tests.algorithms.models.accsa import Accsa
 from tests.algorithms.models.fast import Fast
+from tests.algorithms.models.formosa import Formosa
 from tests.algorithms.models.fusion import Fusion
 from tests.algorithms.models.ports import Bpf_bic, Bpf_highspeed, Bpf_vegas, Bpf_westwood
 from tests.algorithms.models.prague import Prague
@@ -15,7 +17,7 @@ from tests.algorithms.models.rivals import Areno, Ctcp, Cubic9438, Nreno, Vegas9
 from tests.algorithms.models.taichung import Taichung
 
 LAWS = (Fast, Fusion, Taichung, Pseudorate, Nreno, Vegas95, Ctcp, Areno, Cubic9438)
-LAWS += (Bpf_vegas, Bpf_westwood, Bpf_highspeed, Bpf_bic, Prague)
+LAWS += (Bpf_vegas, Bpf_westwood, Bpf_highspeed, Bpf_bic, Prague, Accsa, Formosa)
 MODELS = {law.__name__.lower(): law for law in LAWS}
 ENDLESS = 2**31 - 1  # ssthresh of a connection that begins
 
@@ -39,7 +41,7 @@ def under_way(driver, model, draw, mss):
         "max_packets_out": flight, "packets_out": flight, "sacked_out": 0, "srtt_us": draw(st.just(base) | rtts) << 3,
         "snd_nxt": (una + flight * mss) % 2**32,
     }  # fmt: skip
-    driver.poke(**stack | {f"ca.{member}": value for member, value in state.items()})
+    driver.poke(**stack | {name if name.startswith("wire.") else f"ca.{name}": value for name, value in state.items()})
     now = driver.state()
     model.adopt(now["ca"], now["counters"])
     return base
@@ -71,11 +73,12 @@ def test_the_code_is_the_model(of, name, data):
     model.clear()
     driver.do("set", **params)
     keys = {"snd_cwnd_clamp": clamp, "mss_cache": mss, "seg": mss, "snd_una": seq, "snd_nxt": seq}
+    keys |= model.HANDSHAKE if data.draw(st.sampled_from([True, True, False])) else {}
     first = driver.new(now=0, tx_start=data.draw(either), data_segs_out=data.draw(either), **keys)
     compare(model, [first])
-    stream = data.draw(st.lists(steps() | strange, min_size=20, max_size=60))
+    stream = data.draw(st.lists(steps() | strange | model.STEPS, min_size=20, max_size=60))
     if data.draw(either):
         base = under_way(driver, model, data.draw, mss)
-        stream = data.draw(st.lists(acks(base), min_size=1, max_size=9)) + stream
+        stream = data.draw(st.lists(acks(base) | model.STEPS, min_size=1, max_size=9)) + stream
     lines = lines_of(stream, clamp)
     compare(model, driver.batch(lines))

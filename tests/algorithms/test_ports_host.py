@@ -7,37 +7,16 @@ from math import floor
 
 import pytest
 
-from tests.algorithms.host.rivals import EVER
 from tests.algorithms.host.streams import MS, many_rtts, one_rtt, recover
-from tests.algorithms.models.ports import HZ, NO_RTT, TABLE, a, b, rfc3649
+from tests.algorithms.models.ports import HZ, TABLE, a, b, rfc3649
 
 
-def full(port, cwnd, params=None, **keys):
+def full(port, cwnd, **keys):
     """A connection with this window, all of it in flight."""
-    port.start(params, app=0, tx_start=0, data_segs_out=1, now=10**9)
+    port.start(app=0, tx_start=0, data_segs_out=1, now=10**9)
     port.poke(snd_cwnd=cwnd)
-    port.send(app=EVER)
+    port.send(app=2**32 - 1)
     port.poke(**keys)
-
-
-# --- Vegas ---------------------------------------------------------------------------------
-
-
-def test_vegas_begins_anew_at_each_packet_into_an_empty_network_and_with_the_open_state(of):
-    port = of("bpf_vegas")
-    port.start(now=0)
-    one_rtt(port, 0)
-    state = port.state()
-    assert state["ca"]["rtt_min"] == 40 * MS + 1 and state["ca"]["samples"] == 9
-    port.loss()
-    assert not port.state()["ca"]["on"]
-    recover(port, rtt=50 * MS, app=4, tx_start=0)
-    state = port.state()
-    assert state["ca"]["on"] and state["ca"]["samples"] == 0 and state["ca"]["rtt_min"] == 40 * MS + 1  # kept
-    port.ack(n=4, rtt=50 * MS, app=0)
-    port.send(app=EVER, tx_start=1)  # into an empty network
-    state = port.state()["ca"]
-    assert (state["rtt_min"], state["round_rtt"], state["samples"]) == (NO_RTT, NO_RTT, 0)
 
 
 def test_vegas_rests_between_alpha_and_beta(of):
@@ -52,33 +31,18 @@ def test_vegas_rests_between_alpha_and_beta(of):
     assert 52 <= window <= 54
 
 
-# --- Westwood+ -----------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("at_once, left, at_the_end", [(0, 20, 17), (1, 17, 17)])
-def test_westwood_sets_its_window_when_a_loss_is_found_or_at_the_end(of, at_once, left, at_the_end):
+@pytest.mark.parametrize("at_once, found", [(0, 50), (1, 100)])
+def test_westwood_learns_the_rate_of_a_path(of, at_once, found):
+    """A hundred packets in 100 ms: 960 bytes a ms. Its window is set where a loss is found, or at the end."""
     port = of("bpf_westwood")
-    heard = {"ca__estimate": 17 * 960, "ca__rtt_min": 4 * MS, "ca__rtt_last": 4 * MS, "ca__sample_start": 10**9 // 4000}
-    full(port, 40, {"at_once": at_once}, ca__started=1, ca__forget_min=0, **heard)
-    port.loss()
-    assert port.state()["tp"]["snd_ssthresh"] == left
-    port.ack(n=40, rtt=-1, app=0, **heard)
-    assert port.state()["tp"]["snd_ssthresh"] == at_the_end
-
-
-def test_westwood_learns_the_rate_of_a_path(of):
-    """A hundred packets in 100 ms: 960 bytes a ms."""
-    port = of("bpf_westwood")
-    port.start(now=0, snd_cwnd=100)
+    port.start({"at_once": at_once}, now=0, snd_cwnd=100)
     for i in range(1, 3000):
         port.ack(n=1, rtt=100 * MS, now=i * MS, snd_cwnd=100)
     assert port.state()["ca"]["estimate"] == pytest.approx(960 * 1000 / HZ, rel=0.02)
     port.loss()
+    assert port.state()["tp"]["snd_ssthresh"] == pytest.approx(found, abs=4)
     recover(port, rtt=100 * MS)
     assert 96 <= port.state()["tp"]["snd_ssthresh"] <= 102
-
-
-# --- HighSpeed -----------------------------------------------------------------------------
 
 
 def test_rfc3649_table_as_printed():
@@ -96,12 +60,9 @@ def test_highspeed_each_row(of):
             full(port, cwnd, snd_ssthresh=2)
             port.ack(n=2, rtt=1000, app=0)  # one ACK
             state = port.state()
-            assert (state["ca"]["row"], state["tp"]["rcv_tsval"], state["tp"]["snd_cwnd"]) == (row, row + 1, cwnd)
+            assert (state["tp"]["rcv_tsval"], state["tp"]["snd_cwnd"]) == (row + 1, cwnd)
             port.loss()
             assert port.state()["tp"]["snd_ssthresh"] == cwnd - (cwnd * TABLE[row][1] >> 8)
-
-
-# --- BIC -----------------------------------------------------------------------------------
 
 
 def test_bic_halves_the_way_to_wmax(of):

@@ -126,57 +126,12 @@ def test_bursts_are_no_queue(of, name):
     assert counts(of(name)) == [0, 0, 0] and trace[-1][1] > 1200
 
 
-def test_css_ends_after_five_rounds(of):
-    fusion = of("fusion")
-    begin(fusion, HYSTART)
-    one_rtt(fusion, 0, 40 * MS)
-    windows = many_rtts(fusion, 6, 40 * MS, rtt=60 * MS)  # the first ACK of the sixth
-    assert counts(fusion) == [1, 1, 0] and left(fusion)
-    assert 20 < windows[0] < windows[-1] < 20 * 1.25**5 + 10
-    assert not fusion.state()["tp"]["exists"]
-
-
-def test_a_shorter_rtt_takes_css_back(of):
-    fusion = of("fusion")
-    begin(fusion, HYSTART)
-    one_rtt(fusion, 0, 40 * MS)
-    many_rtts(fusion, 2, 40 * MS, rtt=60 * MS)
-    window = fusion.state()["tp"]["snd_cwnd"]
-    one_rtt(fusion, 10**6, 59 * MS)
-    assert counts(fusion) == [0, 1, 1]
-    assert fusion.state()["tp"]["snd_cwnd"] > 1.7 * window
-
-
-# --- SEARCH -------------------------------------------------------------------------------------
-
-
 def test_a_flow_that_the_application_limits_is_not_at_the_link(of):
     """All that it sent arrives: so the draft compares with what was sent, and not with twice what arrived."""
     for option in (HYSTART, SEARCH):
         begin(of("fusion"), option, app=20)
         many_rtts(of("fusion"), 30)
         assert not left(of("fusion"))
-
-
-def test_a_long_gap_begins_new_bins(of):
-    fusion = of("fusion")
-    begin(fusion, SEARCH)
-    many_rtts(fusion, 2)
-    assert fusion.state()["start"]["bin_us"] == 14 * MS
-    for gap, bins in ((140 * MS, 14 * MS), (10**6, 0)):
-        now = fusion.state()["tp"]["now"] + gap
-        fusion.ack(rtt=80 * MS, now=now)
-        assert fusion.state()["start"]["bin_us"] == bins
-    fusion.ack(rtt=80 * MS, now=now + 1)
-    assert fusion.state()["start"]["bin_us"] == 28 * MS
-
-
-def test_an_rtt_of_many_bins_is_not_judged(of):
-    fusion = of("fusion")
-    begin(fusion, SEARCH)
-    many_rtts(fusion, 6, rtt=40 * MS)
-    one_rtt(fusion, 10**6, 250 * MS, gap=500)
-    assert not left(fusion) and not fusion.state()["start"]["target"]
 
 
 # --- whatever happens -----------------------------------------------------------------------------

@@ -105,6 +105,7 @@ def test_an_ack_covers_no_more_than_max_packets(thin):
 def test_a_slow_flow_is_not_thinned(thin):
     """Thirty packets in an RTT, and the kernel's fifteen ACKs."""
     assert all(passes for _, passes in Download(thin, gap=RTT // 30).come(500))
+    assert all(passes for _, passes in Download(thin, rtt=0).come(1000)), "without an RTT"
 
 
 def test_silence_is_short(thin):
@@ -116,30 +117,17 @@ def test_silence_is_short(thin):
     assert max(spacing(d.come(400)[-100:])) <= 22 * SEG
 
 
-def test_without_an_rtt_nothing_is_dropped(thin):
-    assert all(passes for _, passes in Download(thin, rtt=0).come(1000))
-
-
 def test_off_at_once(thin):
     d = Download(thin).steady()
     thin.set(thins=0)
     assert all(passes for _, passes in d.come(100))
 
 
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"flags": ACK | ECE},
-        {"flags": ACK | FIN},
-        {"flags": ACK | RST},
-        {"flags": ACK | SYN},
-        {"options": SACK},
-        {"options": STAMPS + SACK},
-        {"options": bytes.fromhex("fd06f0a30000") + bytes(2)},
-        {"options": bytes(12)},
-        {"seq": 0},  # a keepalive probe, before snd_una
-    ],
-)
+@pytest.mark.parametrize("keys", [
+    {"flags": ACK | ECE}, {"flags": ACK | FIN}, {"flags": ACK | RST}, {"flags": ACK | SYN}, {"options": SACK},
+    {"options": STAMPS + SACK}, {"options": bytes.fromhex("fd06f0a30000") + bytes(2)}, {"options": bytes(12)},
+    {"seq": 0},  # a keepalive probe, before snd_una
+])  # fmt: skip
 def test_what_has_news_passes(thin, keys):
     d = Download(thin).steady()
     d.now += d.gap
@@ -188,21 +176,6 @@ def test_numbers_wrap(thin):
         assert not all(passes for _, passes in told[-100:])
 
 
-def test_a_pause_starts_anew(thin):
-    d = Download(thin).steady()
-    assert d.come(2, gap=RTT)[0][1]
-    assert all(passes for number, passes in d.come(60))
-
-
-def test_the_end_of_a_burst_passes(thin):
-    d = Download(thin).steady()
-    d.next, end = d.next + SEG, d.next + SEG
-    thin.poke(rcv_nxt=end - SEG)
-    assert thin.ingress(packet=push_until(end))["pass"] == 1
-    assert d.ack()
-    assert not d.flow["tail.due"]
-
-
 def test_a_burst_of_full_segments_is_no_end(thin):
     """Linux ends each burst of TSO with PSH: here each tenth of an RTT."""
     d = Download(thin).steady()
@@ -210,16 +183,6 @@ def test_a_burst_of_full_segments_is_no_end(thin):
         thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(SEG)))
         d.come(20)
     assert not d.flow["tail.due"]
-
-
-def test_a_full_segment_is_an_end_if_no_other_had_push_for_an_rtt(thin):
-    """A reply that ends so, of a sender that sends PSH at the end of its buffer alone."""
-    d = Download(thin).steady()
-    thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next, payload=bytes(SEG)))
-    d.come(220)
-    d.steady()
-    thin.ingress(packet=ip_packet(1, flags=ACK | PSH, seq=d.next + SEG, payload=bytes(SEG)))
-    assert d.come(2) == [(d.next, True)]
 
 
 def test_a_full_segment_is_an_end_if_no_other_had_push_for_a_while(thin):
@@ -301,34 +264,18 @@ def test_a_reverse_rate_with_room_for_all(thin):
     assert all(passes for _, passes in Download(thin, {"reverse_kbit": 1100}).come(2000))
 
 
-def test_a_reverse_rate_takes_what_it_can(thin):
-    told = Download(thin, {"reverse_kbit": 100, "least_per_rtt": 1}).come(20_000)
-    sent = sum(passes for _, passes in told[-5000:])
-    assert 0.9 < sent * 52 * 8 / (5000 * 2 * 200e-6) / 100e3 <= 1.01
-
-
-@pytest.mark.parametrize(
-    ("params", "taken"),
-    [
-        ({}, 52),
-        ({"overhead": 18}, 70),
-        ({"overhead": -4}, 48),
-        ({"overhead": -64}, 0),
-        ({"mpu": 64}, 64),
-        ({"overhead": 18, "mpu": 64}, 70),
-        ({"atm": 1}, 106),
-        ({"atm": 1, "overhead": -4}, 53),
-        ({"atm": 1, "overhead": 44, "mpu": 64}, 106),
-        ({"atm": 1, "overhead": 45}, 159),
-        ({"atm": 1, "mpu": 97}, 159),
-    ],
-)
+@pytest.mark.parametrize(("params", "taken"), [
+    ({}, 52), ({"overhead": 18}, 70), ({"overhead": -4}, 48), ({"overhead": -64}, 0), ({"mpu": 64}, 64),
+    ({"overhead": 18, "mpu": 64}, 70), ({"atm": 1}, 106), ({"atm": 1, "overhead": -4}, 53),
+    ({"atm": 1, "overhead": 44, "mpu": 64}, 106), ({"atm": 1, "overhead": 45}, 159), ({"atm": 1, "mpu": 97}, 159),
+])  # fmt: skip
 def test_the_reverse_rate_is_of_what_an_ack_takes_on_the_link(thin, params, taken):
-    """CAKE counts so: `overhead`, then `mpu`, then cells. No more of them pass than the link has room for."""
+    """CAKE counts so: `overhead`, then `mpu`, then cells. A part of the rate is left: so what waits at the bottleneck
+    drains."""
     told = Download(thin, {"reverse_kbit": 100, "least_per_rtt": 1} | params).come(20_000)
     sent = sum(passes for _, passes in told[-5000:])
     share = sent * taken * 8 / (5000 * 2 * 200e-6) / 100e3
-    assert 0.9 < share <= 1.01 if taken else sent == 5000
+    assert 0.9 < share <= (1.01 if params else 0.96) if taken else sent == 5000
 
 
 def test_a_burst_of_acks_may_wait_for_a_quarter_of_an_rtt(thin):
@@ -336,19 +283,6 @@ def test_a_burst_of_acks_may_wait_for_a_quarter_of_an_rtt(thin):
     d = Download(thin, {"reverse_kbit": 100}).steady()
     d.now += 15 * MS  # none waits
     assert [passes for _, passes in d.come(12, gap=10)] == [True] * 3 + [False] * 3
-
-
-def test_acks_that_have_room_leave_a_part_of_the_rate(thin):
-    """So what waits at the bottleneck drains."""
-    told = Download(thin, {"reverse_kbit": 100, "least_per_rtt": 1}).come(20_000)
-    sent = sum(passes for _, passes in told[-5000:])
-    assert sent * 52 * 8 / (5000 * 2 * 200e-6) / 100e3 <= 0.96
-
-
-def test_a_small_reverse_rate_leaves_the_least(thin):
-    """25 kbit/s have room for 2.4 ACKs of 52 bytes in 40 ms, in which 200 packets come."""
-    told = Download(thin, {"reverse_kbit": 25, "least_per_rtt": 2}).come(6000)
-    assert all(80 * SEG <= covered <= 100 * SEG for covered in spacing(told[-1000:]))
 
 
 def test_a_reverse_rate_without_room_for_the_least_is_given_up(thin):
@@ -426,17 +360,6 @@ def test_a_gap_that_fills_leaves_the_queue_to_the_news(thin):
     assert d.ack()  # the gap is closed
     d.come(1)
     assert not d.ack()
-
-
-def test_a_gap_is_told_of_in_each_rtt(thin):
-    d = Download(thin, {"reverse_kbit": 25}).steady()
-    thin.set(reverse_kbit=10)
-    d.now += 450 * MS  # nothing waits
-    while d.ack(number=d.next, **hole(d)):
-        pass
-    for later, passes in [(13, False), (13, False), (13, False), (2, True)] * 2:
-        d.now += later * MS
-        assert d.ack(number=d.next, **hole(d)) == passes
 
 
 def test_in_a_gap_a_sender_may_wait_for_each_ack(thin):
@@ -524,25 +447,13 @@ def test_a_sender_asks_for_an_ack_at_once(thin):
     assert d.come(2)[0][1] and not d.come(2)[0][1]
 
 
-def test_a_request_is_heard_from_the_first_segment_on(thin):
-    d = Download(thin)
-    d.come(10)
-    thin.ingress(packet=request(d, 1 << 1, before=b"", padding=3))
-    assert d.flow["asked"] == 1
-    assert all(passes for _, passes in d.come(2000))
-
-
-@pytest.mark.parametrize(
-    "keys",
-    [
-        {"kind": 253},
-        {"exid": 0x00AD},
-        {"before": b"\xfd\x00"},  # an option of no length: what follows is none
-        {"before": b"\x00" + bytes(3)},  # behind the end of the options
-        {"before": b"\x01" * 16},
-        {"before": STAMPS + b"\xfd\x14" + bytes(18), "padding": 0},  # the last byte lies behind the header
-    ],
-)
+@pytest.mark.parametrize("keys", [
+    {"kind": 253}, {"exid": 0x00AD},
+    {"before": b"\xfd\x00"},  # an option of no length: what follows is none
+    {"before": b"\x00" + bytes(3)},  # behind the end of the options
+    {"before": b"\x01" * 16},
+    {"before": STAMPS + b"\xfd\x14" + bytes(18), "padding": 0},  # the last byte lies behind the header
+])  # fmt: skip
 def test_what_is_no_request_is_none(thin, keys):
     d = Download(thin).steady()
     packet = bytearray(request(d, 2, **keys))

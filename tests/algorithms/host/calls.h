@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * The model prints its state. With `trace` it prints each call of the controller too, which a model in Python follows: {"op", "args", "tp" before the call, "ca", "counters", "cwnd", "ssthresh" and "rcv_tsval" after it,
- * "result"}.
+ * The model prints its state. With `trace` it prints each call of the controller too, which a model in Python follows:
+ * {"op", "args", "tp", "counted" and "before", the socket's storage, before the call, "ca", "counters", "stored", "cwnd",
+ * "ssthresh" and "rcv_tsval" after it, "result"}.
  */
 
 /* Those whose name has the prefix. */
@@ -44,6 +45,15 @@ static void begin_trace(void)
 		printf("{\"calls\":[");
 }
 
+/* The socket's storage. */
+static void print_stored(const char *name)
+{
+#ifdef STORE
+	printf(",");
+	print_entries(name, fields, COUNT_OF(fields), STORED_AS ".");
+#endif
+}
+
 static void trace_before(const char *op, long long first, long long second)
 {
 	if (!tracing)
@@ -51,6 +61,11 @@ static void trace_before(const char *op, long long first, long long second)
 	printf("%s{\"op\":\"%s\",\"args\":[%lld,%lld],\"limited\":%d,", traced++ ? "," : "", op, first, second,
 	       tp->is_cwnd_limited);
 	print_entries("tp", members, COUNT_OF(members), "");
+	print_stored("before");
+#ifdef WIRE
+	printf(",");
+	print_entries("counted", counters, n_counters, ""); /* options are, between the calls */
+#endif
 }
 
 static void trace_after(u32 result)
@@ -61,6 +76,7 @@ static void trace_after(u32 result)
 	print_entries("ca", fields, COUNT_OF(fields), "ca.");
 	printf(",");
 	print_entries("counters", counters, n_counters, "");
+	print_stored("stored");
 	printf(",\"cwnd\":%u,\"ssthresh\":%u,\"rcv_tsval\":%u,\"result\":%u}", tp->snd_cwnd, tp->snd_ssthresh,
 	       tp->rx_opt.rcv_tsval, result);
 }

@@ -231,13 +231,6 @@ def at_w(sender, w, params=None, ssthresh=None, **keys):
     sender.poke(ca__w=w, ca__w_last=w, wire__budget=w, snd_wnd=snd_wnd)
 
 
-def behind_a_gap(sender, w=64):
-    """The first packet of the round is missing, the one behind it is there."""
-    at_w(sender, w)
-    sender.ack(n=w - 1, sack=1)
-    return sender.state()
-
-
 def room(driver, **keys):
     return driver.write(mode=CURRENT_MSS, **keys)["reserved"]
 

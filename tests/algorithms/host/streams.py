@@ -17,11 +17,6 @@ rtts = st.integers(1, RTT_MAX) | st.integers(1, 1000)
 packets = st.integers(1, W_MAX) | st.integers(1, 4)
 
 
-def reno_share(w, n):
-    """Linux's Reno: n packets add this to a window w, in units of 2^-20, and w whole packets add one."""
-    return -(-(n << 20) // max(w >> 20, 1))
-
-
 def one_rtt(flow, now, rtt=40 * MS, stretch=1, sample=None, gap=1):
     """Acknowledges what is in flight, `stretch` packets an ACK, `gap` us apart. The windows after each."""
     tp = flow.state()["tp"]

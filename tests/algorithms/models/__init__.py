@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 W_MAX, RTT_MAX = 1 << 20, 1 << 26  # packets, us
 NONE = 2**32 - 1
-CWR = 2  # from this state on the stack reduces or repairs
+OPEN, DISORDER, CWR, RECOVERY, LOSS = range(5)  # from CWR on the stack reduces or repairs
 EVENT_LOSS, ECE = 3, 4  # CA_EVENT_LOSS, CA_ACK_ECE
 ONE = 1 << 20  # a packet, in the units of most windows
 
@@ -44,6 +44,8 @@ class Model:
     FIELDS: dict[str, tuple[str, int]] = {}  # of members()
     SLACK: dict[str, float] = {}  # by the model's name
     WINDOW_SLACK = 0.0  # of what the stack is given, packets
+    HANDSHAKE: dict[str, object] = {}  # what the peer says in it
+    STEPS = st.nothing()  # beside those that each law gets
 
     @classmethod
     def start(cls, draw):
@@ -76,9 +78,11 @@ class Model:
     def follow(self, call):
         """Runs one call and compares; what differs: [(name, model, code)]."""
         tp = SimpleNamespace(**call["tp"], limited=call["limited"])
+        self.wire = SimpleNamespace(**call.get("before", {}))
         tp.now = tp.tcp_mstamp
         tp.flight = tp.packets_out - tp.sacked_out - tp.lost_out + tp.retrans_out
         self.unsure, self.counts, self.slack, self.code = False, Counter(), dict(self.SLACK), call["ca"]
+        self.before = call.get("counted", self.before)
         result = getattr(self, call["op"], lambda *_: None)(tp, *call["args"])
         differences = [] if self.unsure else [*self.differences(tp, result, call)]
         self.adopt(call["ca"], call["counters"])
@@ -163,6 +167,20 @@ class Model:
 
     def in_recovery(self, tp):
         return tp.state >= CWR
+
+    def first_repair(self, tp, window):
+        """A window in a recovery, where nobody but the law sets it: the first repair waits for nothing."""
+        return min(max(window, tp.flight + 1 if tp.lost_out and not tp.retrans_out else 0), W_MAX)
+
+    def shrunk_by_idle(self, tp):
+        """After n idle seconds the stack's window is halved n times, not below 10."""
+        halvings = min(self.idle_time(tp) // 10**6, 31)
+        if not halvings or tp.snd_cwnd <= 10:
+            return False
+        self.count("idle_restarts")
+        tp.snd_ssthresh = max(tp.snd_ssthresh, tp.snd_cwnd - tp.snd_cwnd // 4)
+        self.write(tp, max(tp.snd_cwnd >> halvings, 10))
+        return True
 
     def half(self, tp):
         return max(tp.snd_cwnd // 2, 2)

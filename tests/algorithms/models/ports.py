@@ -5,11 +5,10 @@ from math import floor, log
 
 from hypothesis import strategies as st
 
-from . import EVENT_LOSS, NONE, Model, flags, packets, rtts, windows
+from . import EVENT_LOSS, LOSS, NONE, OPEN, Model, flags, packets, rtts, windows
 
 U32, NO_RTT = 2**32, 2**31 - 1
 HZ, TICK_US = 250, 4000  # of the tests' kernel
-OPEN, LOSS = 0, 4
 TX_START, CWND_RESTART, COMPLETE_CWR = range(3)  # CA_EVENT_...
 SLOW_PATH = 1  # CA_ACK_SLOWPATH
 

@@ -8,9 +8,8 @@ W += n / W (rtt / rtt_virt)^2 for n packets without a mark           (3)
 
 from hypothesis import strategies as st
 
-from . import RTT_MAX, W_MAX, Model, after, flags, members, rtts, windows
+from . import CWR, LOSS, RECOVERY, RTT_MAX, W_MAX, Model, after, flags, members, rtts, windows
 
-CWR, RECOVERY, LOSS = 2, 3, 4
 CLASSIC, SURELY = 3, 6  # RTTs more with a long queue than with a short one
 
 
@@ -51,10 +50,8 @@ class Prague(Model):
         self.cwnd = tp.snd_cwnd
 
     def take_ssthresh(self, tp):
-        """Takes the halved window; the first repair waits for nothing."""
         self.set_window(tp, min(max(tp.snd_ssthresh, 2), W_MAX))
-        first = tp.flight + 1 if tp.lost_out and not tp.retrans_out else 0
-        self.write(tp, min(max(int(self.w), first), W_MAX))
+        self.write(tp, self.first_repair(tp, int(self.w)))
 
     def begin_cwr(self, tp):
         self.cwr, self.cwr_end, self.cwr_us = 1, tp.snd_nxt, tp.now % 2**32
@@ -177,11 +174,6 @@ class Prague(Model):
         return super().undo_cwnd(tp)
 
     def min_tso_segs(self, tp, *_):
-        """After n idle seconds the window is halved n times, not below 10."""
-        halvings = min(self.idle_time(tp) // 10**6, 31)
-        if halvings and tp.snd_cwnd > 10:
-            tp.snd_ssthresh = max(tp.snd_ssthresh, tp.snd_cwnd - tp.snd_cwnd // 4)
-            self.write(tp, max(tp.snd_cwnd >> halvings, 10))
-            self.count("idle_restarts")
+        if self.shrunk_by_idle(tp):
             self.take_window(tp)
         return 1
