@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 
-from asymlab.report.claim import Check
+from asymlab.report.claim import Claim
 from asymlab.report.measures import (
     Measure,
     Runs,
@@ -28,6 +29,7 @@ from asymlab.report.measures import (
 )
 from asymlab.results.store import Run
 
+check = partial(Claim, check=True)
 STANDARD = "cubic"
 RIVALS = (STANDARD, "reno", "bbr")  # each scenario has runs of them
 ALIKE = 0.9  # of CUBIC's: at least as good
@@ -39,7 +41,7 @@ HARM = 0.5  # of what is had beside CUBIC: less is harm
 class Heading:
     section: str  # of RFC 9743
     title: str
-    checks: tuple[Check, ...] = ()
+    checks: tuple[Claim, ...] = ()
     left: str = ""  # what the lab does not answer, or not by itself
 
 
@@ -166,164 +168,164 @@ def headings(name: str) -> list[Heading]:
     ]
 
 
-def collapse(q: Questions) -> Iterator[Check]:
+def collapse(q: Questions) -> Iterator[Claim]:
     says = "half of all packets are lost: packets a second over CUBIC's {bound}"
-    yield Check("collapse", "5.1.1", says, q.over("COLLAPSE", sent_pps), at_most=2)
+    yield check("collapse", "5.1.1", says, q.over("COLLAPSE", sent_pps), at_most=2)
     says = "full backoff: packets a second, from the second second without an answer on, {bound}"
-    yield Check("outage", "5.1.1", says, q.own("OUTAGE", sent_pps), at_most=1)
+    yield check("outage", "5.1.1", says, q.own("OUTAGE", sent_pps), at_most=1)
 
 
-def bufferbloat(q: Questions) -> Iterator[Check]:
+def bufferbloat(q: Questions) -> Iterator[Claim]:
     says = "{queue} packets of queue, eight BDP: its mean delay over that with CUBIC {bound}"
-    yield Check("bloat", "5.1.2", says, q.over("BLOAT", queue_ms), at_most=MORE)
+    yield check("bloat", "5.1.2", says, q.over("BLOAT", queue_ms), at_most=MORE)
     says = "and in it goodput over CUBIC's {bound}"
-    yield Check("bloat goodput", "5.1.2", says, q.over("BLOAT", goodput), at_least=ALIKE)
+    yield check("bloat goodput", "5.1.2", says, q.over("BLOAT", goodput), at_least=ALIKE)
 
 
-def high_loss(q: Questions) -> Iterator[Check]:
+def high_loss(q: Questions) -> Iterator[Claim]:
     says = "five flows, {queue} packets of queue, a quarter of a BDP: share of packets dropped over CUBIC's {bound}"
-    yield Check("drops", "5.1.3", says, q.over("DROPS", dropped, all=True), at_most=2)
+    yield check("drops", "5.1.3", says, q.over("DROPS", dropped, all=True), at_most=2)
 
 
-def fairness(q: Questions) -> Iterator[Check]:
-    yield Check("own", "5.1.4", "five flows: Jain index {bound}", q.own("OWN", jain_index), at_least=0.9)
+def fairness(q: Questions) -> Iterator[Claim]:
+    yield check("own", "5.1.4", "five flows: Jain index {bound}", q.own("OWN", jain_index), at_least=0.9)
     says = "flows of {rtt[0]} and 120 ms: the slower one's goodput over that with CUBIC {bound}"
-    yield Check("rtts", "5.1.4", says, q.over("RTTS", slower, all=True), at_least=ALIKE)
+    yield check("rtts", "5.1.4", says, q.over("RTTS", slower, all=True), at_least=ALIKE)
 
 
-def short_flows(q: Questions) -> Iterator[Check]:
+def short_flows(q: Questions) -> Iterator[Claim]:
     says = "flows of 60 kB beside a long one, all of it: their mean time over that with CUBIC {bound}"
-    yield Check("short", "5.1.5", says, q.over("SHORT", short_s, all=True), at_most=MORE)
+    yield check("short", "5.1.5", says, q.over("SHORT", short_s, all=True), at_most=MORE)
     says = "and the long one's goodput over CUBIC's {bound}"
-    yield Check("short long", "5.1.5", says, q.over("SHORT", goodput_of, all=True), at_least=ALIKE)
+    yield check("short long", "5.1.5", says, q.over("SHORT", goodput_of, all=True), at_least=ALIKE)
 
 
-def beside(q: Questions) -> Iterator[Check]:
+def beside(q: Questions) -> Iterator[Claim]:
     for rival in ("cubic", "reno"):
         for when in ("with it", "after it", "before it"):
             point = {"title": when, "flows__1__controller": rival}
             says = f"one {rival}, begun {when}: what {rival} has, over what it has beside CUBIC, {{bound}}"
-            yield Check(f"beside {rival} {when}", "5.2.1", says, q.over("BESIDE", other, **point), at_least=HARM)
+            yield check(f"beside {rival} {when}", "5.2.1", says, q.over("BESIDE", other, **point), at_least=HARM)
     for id, path in (("DEEP", "{queue} packets of queue, four BDP"), ("FAR", "120 ms beside its 40 ms")):
         says = f"one cubic, {path}: what cubic has, over what it has beside CUBIC, {{bound}}"
-        yield Check(f"beside cubic {id.lower()}", "5.2.1", says, q.over(id, other), at_least=HARM)
+        yield check(f"beside cubic {id.lower()}", "5.2.1", says, q.over(id, other), at_least=HARM)
     point = {"title": "with it", "flows__1__controller": STANDARD}
     says = "it is not starved: its own goodput beside cubic, over CUBIC's in its place, {bound}"
-    yield Check("not starved", "5.2.1", says, q.over("BESIDE", goodput_of, **point), at_least=HARM)
+    yield check("not starved", "5.2.1", says, q.over("BESIDE", goodput_of, **point), at_least=HARM)
     says = "and the share of their packets that is dropped, over that of two CUBIC flows, {bound}"
-    yield Check("beside drops", "5.2.1", says, q.over("BESIDE", dropped, **point), at_most=2)
+    yield check("beside drops", "5.2.1", says, q.over("BESIDE", dropped, **point), at_most=2)
     says = "and the queue's mean delay over that of two CUBIC flows {bound}"
-    yield Check("beside delay", "5.2.1", says, q.over("BESIDE", queue_ms, **point), at_most=MORE)
+    yield check("beside delay", "5.2.1", says, q.over("BESIDE", queue_ms, **point), at_most=MORE)
     says = "one bbr: what bbr has, over what it has beside CUBIC, {bound}"
-    yield Check("beside bbr", "5.2.1", says, q.over("BBR", other), at_least=HARM)
+    yield check("beside bbr", "5.2.1", says, q.over("BBR", other), at_least=HARM)
     says = "it is not starved: its own goodput beside bbr, over CUBIC's in its place, {bound}"
-    yield Check("not starved bbr", "5.2.1", says, q.over("BBR", goodput_of), at_least=HARM)
+    yield check("not starved bbr", "5.2.1", says, q.over("BBR", goodput_of), at_least=HARM)
 
 
-def real_time(q: Questions) -> Iterator[Check]:
+def real_time(q: Questions) -> Iterator[Claim]:
     says = "{load} of small packets: the share that arrives over that beside CUBIC {bound}"
-    yield Check("voice", "5.2.2", says, q.over("VOICE", arrived), at_least=0.99)
+    yield check("voice", "5.2.2", says, q.over("VOICE", arrived), at_least=0.99)
     says = "and the queue's mean delay over that beside CUBIC {bound}"
-    yield Check("voice delay", "5.2.2", says, q.over("VOICE", queue_ms), at_most=MORE)
+    yield check("voice delay", "5.2.2", says, q.over("VOICE", queue_ms), at_most=MORE)
 
 
-def wake(q: Questions) -> Iterator[Check]:
+def wake(q: Questions) -> Iterator[Claim]:
     says = "CUBIC flows of 60 kB beside a long one: their mean time over that beside CUBIC {bound}"
-    yield Check("wake", "5.2.3", says, q.over("WAKE", short_s), at_most=MORE)
+    yield check("wake", "5.2.3", says, q.over("WAKE", short_s), at_most=MORE)
 
 
-def tail_drop(q: Questions) -> Iterator[Check]:
+def tail_drop(q: Questions) -> Iterator[Claim]:
     for queue in (7, 67, 268):
         says = f"{queue} packets of queue: goodput over CUBIC's {{bound}}"
         value = q.over("TAIL", goodput, path__forward__queue=queue)
-        yield Check(f"tail {queue}", "6.1", says, value, at_least=ALIKE)
+        yield check(f"tail {queue}", "6.1", says, value, at_least=ALIKE)
 
 
-def wired(q: Questions) -> Iterator[Check]:
+def wired(q: Questions) -> Iterator[Claim]:
     for rate in ("1mbit", "5mbit", "100mbit"):
         value = q.own("WIRED", utilisation, path__forward__rate=rate)
-        yield Check(f"wired {rate}", "6.3", "{rate}: utilisation {bound}", value, at_least=ALIKE)
+        yield check(f"wired {rate}", "6.3", "{rate}: utilisation {bound}", value, at_least=ALIKE)
 
 
-def wireless(q: Questions) -> Iterator[Check]:
+def wireless(q: Questions) -> Iterator[Claim]:
     for loss in ("0.1%", "1%"):
         says = "{loss} of random loss: goodput over CUBIC's {bound}"
         value = q.over("LOSS", goodput, path__forward__loss=loss)
-        yield Check(f"loss {loss}", "6.4", says, value, at_least=ALIKE)
+        yield check(f"loss {loss}", "6.4", says, value, at_least=ALIKE)
     says = "a rate that moves from a quarter to the whole, jitter of 5 ms: goodput over CUBIC's {bound}"
-    yield Check("radio", "6.4", says, q.over("RADIO", goodput), at_least=ALIKE)
+    yield check("radio", "6.4", says, q.over("RADIO", goodput), at_least=ALIKE)
     says = "and the queue's mean delay over that with CUBIC {bound}"
-    yield Check("radio delay", "6.4", says, q.over("RADIO", queue_ms), at_most=MORE)
+    yield check("radio delay", "6.4", says, q.over("RADIO", queue_ms), at_most=MORE)
 
 
-def aqm(q: Questions) -> Iterator[Check]:
+def aqm(q: Questions) -> Iterator[Claim]:
     for kind in ("RED", "RED with ECN", "PIE", "FQ-CoDel", "CAKE"):
         says = f"{kind}: goodput over CUBIC's {{bound}}"
-        yield Check(f"{kind}", "7.1", says, q.over("AQM", goodput, title=kind), at_least=ALIKE)
+        yield check(f"{kind}", "7.1", says, q.over("AQM", goodput, title=kind), at_least=ALIKE)
         if kind != "CAKE":  # whose queue has a delay of its own, and is another's to count
             says = f"{kind}: the queue's mean delay over that with CUBIC {{bound}}"
-            yield Check(f"{kind} delay", "7.1", says, q.over("AQM", queue_ms, title=kind), at_most=2)
-    yield Check("DualPI2", "7.1", "DualPI2: goodput over CUBIC's {bound}", q.over("DUALPI2", goodput), at_least=ALIKE)
+            yield check(f"{kind} delay", "7.1", says, q.over("AQM", queue_ms, title=kind), at_most=2)
+    yield check("DualPI2", "7.1", "DualPI2: goodput over CUBIC's {bound}", q.over("DUALPI2", goodput), at_least=ALIKE)
     says = "DualPI2: the queue's mean delay over that with CUBIC {bound}"
-    yield Check("DualPI2 delay", "7.1", says, q.over("DUALPI2", queue_ms), at_most=2)
+    yield check("DualPI2 delay", "7.1", says, q.over("DUALPI2", queue_ms), at_most=2)
     for id, where in (("MARKS", "with ECN, where RED marks"), ("DUALPI2-BESIDE", "behind DualPI2")):
         says = f"one cubic {where}: what cubic has, over what it has beside CUBIC, {{bound}}"
-        yield Check(f"{id} cubic", "7.1", says, q.over(id, other), at_least=HARM)
+        yield check(f"{id} cubic", "7.1", says, q.over(id, other), at_least=HARM)
         says = "it is not starved: its own goodput beside that cubic, over CUBIC's in its place, {bound}"
-        yield Check(f"{id} own", "7.1", says, q.over(id, goodput_of), at_least=HARM)
+        yield check(f"{id} own", "7.1", says, q.over(id, goodput_of), at_least=HARM)
 
 
-def varying_delay(q: Questions) -> Iterator[Check]:
+def varying_delay(q: Questions) -> Iterator[Claim]:
     says = "the base RTT goes from 40 ms to 140, to 21, and back: goodput over CUBIC's {bound}"
-    yield Check("moves", "7.3", says, q.over("MOVES", goodput), at_least=ALIKE)
+    yield check("moves", "7.3", says, q.over("MOVES", goodput), at_least=ALIKE)
     says = "jitter of 15 ms: goodput over CUBIC's {bound}"
-    yield Check("jitter", "7.3", says, q.over("JITTER", goodput), at_least=ALIKE)
+    yield check("jitter", "7.3", says, q.over("JITTER", goodput), at_least=ALIKE)
 
 
-def constrained(q: Questions) -> Iterator[Check]:
+def constrained(q: Questions) -> Iterator[Claim]:
     says = "{rate}, {rtt[0]} ms, packets of 576 bytes: utilisation {bound}"
-    yield Check("thing", "7.4", says, q.own("THING", utilisation), at_least=ALIKE)
+    yield check("thing", "7.4", says, q.own("THING", utilisation), at_least=ALIKE)
 
 
-def high_delay(q: Questions) -> Iterator[Check]:
+def high_delay(q: Questions) -> Iterator[Claim]:
     says = "{rate}, {rtt[0]} ms: goodput over CUBIC's {bound}"
-    yield Check("geo", "7.5", says, q.over("GEO", goodput), at_least=ALIKE)
+    yield check("geo", "7.5", says, q.over("GEO", goodput), at_least=ALIKE)
 
 
-def reordering(q: Questions) -> Iterator[Check]:
+def reordering(q: Questions) -> Iterator[Claim]:
     says = "one packet of a hundred overtakes those of 20 ms: goodput over CUBIC's {bound}"
-    yield Check("order", "7.7", says, q.over("ORDER", goodput), at_least=ALIKE)
+    yield check("order", "7.7", says, q.over("ORDER", goodput), at_least=ALIKE)
 
 
-def transients(q: Questions) -> Iterator[Check]:
+def transients(q: Questions) -> Iterator[Claim]:
     says = "{load} of others for five seconds: goodput from two seconds after it on, over CUBIC's, {bound}"
-    yield Check("burst", "7.8", says, q.over("BURST", goodput), at_least=ALIKE)
+    yield check("burst", "7.8", says, q.over("BURST", goodput), at_least=ALIKE)
     says = "a low satellite, two handovers with an outage and losses: goodput over CUBIC's {bound}"
-    yield Check("leo", "7.8", says, q.over("LEO", goodput), at_least=ALIKE)
+    yield check("leo", "7.8", says, q.over("LEO", goodput), at_least=ALIKE)
 
 
-def sudden(q: Questions) -> Iterator[Check]:
+def sudden(q: Questions) -> Iterator[Claim]:
     says = "a tenth of the rate, from five seconds on: the queue's mean delay over that with CUBIC {bound}"
-    yield Check("fading", "7.9", says, q.over("FADING", queue_ms), at_most=MORE)
+    yield check("fading", "7.9", says, q.over("FADING", queue_ms), at_most=MORE)
     says = "the rate is back: goodput from two seconds after it on, over CUBIC's, {bound}"
-    yield Check("fade", "7.9", says, q.over("FADE", goodput), at_least=ALIKE)
+    yield check("fade", "7.9", says, q.over("FADE", goodput), at_least=ALIKE)
 
 
-def data_centre(q: Questions) -> Iterator[Check]:
-    yield Check("rack", "7.11", "{rate}, {rtt[0]} ms: utilisation {bound}", q.own("RACK", utilisation), at_least=ALIKE)
+def data_centre(q: Questions) -> Iterator[Claim]:
+    yield check("rack", "7.11", "{rate}, {rtt[0]} ms: utilisation {bound}", q.own("RACK", utilisation), at_least=ALIKE)
     says = "twenty of 500 kB at once: their mean time over that with CUBIC {bound}"
-    yield Check("incast", "7.11", says, q.over("INCAST", short_s), at_most=MORE)
+    yield check("incast", "7.11", says, q.over("INCAST", short_s), at_most=MORE)
 
 
-def ours(q: Questions) -> Iterator[Check]:
+def ours(q: Questions) -> Iterator[Claim]:
     says = "ACKs have {reverse}, a hundredth of the data's: goodput over CUBIC's {bound}"
-    yield Check("uplink", "ours", says, q.over("UPLINK", goodput), at_least=ALIKE)
+    yield check("uplink", "ours", says, q.over("UPLINK", goodput), at_least=ALIKE)
     says = "and the receiver thins them: goodput over CUBIC's {bound}"
-    yield Check("thinned", "ours", says, q.over("THINNED", goodput), at_least=ALIKE)
+    yield check("thinned", "ours", says, q.over("THINNED", goodput), at_least=ALIKE)
     says = "a flow of three hops, one of its kind on each: its goodput over CUBIC's in its place {bound}"
-    yield Check("chain", "ours", says, q.over("CHAIN", goodput_of, all=True), at_least=HARM)
+    yield check("chain", "ours", says, q.over("CHAIN", goodput_of, all=True), at_least=HARM)
     says = "a pause of ten seconds: goodput in the ten seconds after it, over CUBIC's, {bound}"
-    yield Check("idle", "ours", says, q.over("IDLE", goodput), at_least=ALIKE)
+    yield check("idle", "ours", says, q.over("IDLE", goodput), at_least=ALIKE)
 
 
 # --- what a referee objects to where a question fails ----------------------------------------

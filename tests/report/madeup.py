@@ -228,7 +228,7 @@ def results_of(runs: list[store.Run], paper: str = "fast") -> Results:
 
 def everything(folder: Path) -> list[store.Run]:
     """What the figures of the FAST letter need, two seeds at one point."""
-    claims = papers.module("fast", "claims")
+    claims = papers.module("fast", "measures")
     made = []
     for rate in claims.RATES:
         bps = claims.mbit(rate)

@@ -10,7 +10,7 @@ import pytest
 from asymlab import LabError
 from asymlab.plan import scenario
 from asymlab.report import papers
-from asymlab.report.claim import Cause, Ceiling, Check, Claim, Off
+from asymlab.report.claim import Cause, Ceiling, Claim
 from asymlab.report.judged import Judged, Results, Sample
 from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
 from asymlab.report.sentences import verdicts
@@ -91,22 +91,6 @@ def test_the_full_set_has_each_claim(paper):
     results = Results(paper, [(SimpleNamespace(case=case), None) for case in cases])
     claims = papers.claims(paper)
     assert claims and not [c.id for c in claims if not c.value.planned(results)]
-
-
-def test_ids_are_of_one_claim_each_and_causes_shown_by_claims(tmp_path, monkeypatch):
-    (tmp_path / "x").mkdir()
-    monkeypatch.setattr(papers, "PAPERS", tmp_path)
-    monkeypatch.setattr(papers, "module", lambda paper, name: SimpleNamespace(claims=lambda: found))
-    off = Off("C-1", "it is off", VALUE, above=1)
-    cause = Cause("ACKs come late", off)
-    found = [Claim(id, "Fig. 1", "", VALUE, above=1, cause=cause) for id in ("X-1", "X-2")]
-    assert [c.id for c in papers.claims("x")] == ["X-1", "C-1", "X-2"]  # a check that shows two causes stands once
-    found.append(Check("X-1", "ours", "", VALUE, above=1))
-    with pytest.raises(LabError, match="x: two claims have the id X-1"):
-        papers.claims("x")
-    found[2:] = [Claim("X-3", "Fig. 1", "", VALUE, above=1, cause=Cause("ACKs come late", "C-7"))]
-    with pytest.raises(LabError, match="x: X-3: its cause is shown by C-7, which is no claim"):
-        papers.claims("x")
 
 
 # --- causes ----------------------------------------------------------------------------------

@@ -113,9 +113,7 @@ def test_fusions_full_set_draws_all_figures(tmp_path):
     assert drawn("fusion", runs).keys() == FIGURES["fusion"] | more
     results = results_of(runs, "fusion")
     unmeasured = {
-        claim.id: row.unmeasured
-        for claim in papers.module("fusion", "claims").claims()
-        if (row := claim.judged(results)).unmeasured
+        claim.id: row.unmeasured for claim in papers.claims("fusion") if (row := claim.judged(results)).unmeasured
     }
     assert unmeasured == {}
 
@@ -176,7 +174,7 @@ def test_the_matrix_shows_who_ran_and_with_which_acks(matrix_runs):
 
 
 def test_formosas_rounds_are_read_from_the_packets(tmp_path):
-    claims = papers.module("formosa", "claims")
+    claims = papers.module("formosa", "measures")
     run = make(tmp_path, "FO-5", controllers=["formosa"])
     assert (claims.round_sizes(run) == 5).all() and len(claims.round_sizes(run)) == 1500
     assert claims.spacing_cv(run) == 0

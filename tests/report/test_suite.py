@@ -46,13 +46,21 @@ seeds = {quick}
 seeds = {full}
 """
 CLAIMS = """
-from asymlab.report.claim import Claim
-from asymlab.report.measures import Runs, each
-def claims():
-    yield Claim("T-1", "Fig. 1", "it is above 1", each(Runs("TEST"), lambda r: r.record["seed"]), paper=2, at_least=1)
-def figures(results):
-    return []
+title = "Of a test"
+subject = ""
+[[claims]]
+id = "T-1"
+source = "Fig. 1"
+says = "it is above 1"
+runs = "TEST"
+measure = "seed"
+paper = 2
+at_least = 1
 """
+CODE = {
+    "measures.py": "def seed(run):\n    return run.record['seed']\n",
+    "figures.py": "def figures(results):\n    return []\n",
+}
 
 
 @pytest.fixture
@@ -74,8 +82,8 @@ def papers(tmp_path, monkeypatch):
             toml(build(run={"duration": "3s" if name == "one" else "4s"}))
             + SWEEP.format(rates=["1mbit", "2mbit", "10mbit"], quick=quick, full=2)
         )
-        for file in ("claims.py", "figures.py"):
-            (folder / file).write_text(CLAIMS)
+        for file, text in {"claims.toml": CLAIMS, **CODE}.items():
+            (folder / file).write_text(text)
     (tmp_path / "papers" / "no-suite").mkdir()
     monkeypatch.setattr("asymlab.report.papers.PAPERS", tmp_path / "papers")
     monkeypatch.setattr(store, "STORE", tmp_path / "store")
@@ -195,8 +203,8 @@ def test_some_cases_only(papers, monkeypatch, said):
     verdicts, _, runs, which, only, _ = written[0]
     assert (len(runs), which, only) == (2 + 1, "full", ["TEST 2mbit"])
     assert (verdicts[0]["verdict"], verdicts[0]["reason"]) == ("not measured", NOT_MADE)  # T-1 is of all rates
-    (papers / "papers" / "one" / "claims.py").write_text(
-        CLAIMS.replace('"TEST")', '"TEST", path__forward__rate="2mbit")')
+    (papers / "papers" / "one" / "claims.toml").write_text(
+        CLAIMS.replace('"TEST"', '{ id = "TEST", path.forward.rate = "2mbit" }')
     )
     main(monkeypatch, "suite", "one", "--only", "TEST 2mbit", "--report", str(papers / "report"))
     assert (written[1][0][0]["verdict"], written[1][0][0]["n"]) == ("inconclusive", 2)

@@ -118,7 +118,7 @@ from asymlab.dossier import answers
 from asymlab.plan import scenario
 from asymlab.report import html, papers, published
 
-files = sorted(paths.EXPERIMENTS.rglob("*.toml"))
+files = sorted(file for file in paths.EXPERIMENTS.rglob("*.toml") if file.name != "claims.toml")
 cases = [case for file in files for case in scenario.load(file, "full")]
 claims = [claim for name in papers.names() for claim in papers.claims(name)]
 headings = answers.questions().headings("cubic")

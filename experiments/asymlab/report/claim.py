@@ -1,14 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A claim as a paper's claims.py has it: one record, with its bound and its cause.
-
-    Claim(
-        "FU-10 bic",                            # id of its row
-        "Fig. 10",                              # where the paper says it
-        "{rate}, {rtt[0]} ms: BIC takes {bound} of what it and a Reno flow get",
-        each(Runs("FU-10", flows__0__controller="bic"), share),     # runs, and their measure (measures.py)
-        within=(0.4, 0.6),
-        cause=Cause("it searches by up to sixteen packets a round trip", "FU-C BIC"),
-    )
+"""A claim: one record, with its bound and its cause.
 
 The bound is at_least, at_most, above, below, one of each side, or within=(low, high), or near=(value, share).
 
@@ -39,15 +30,13 @@ class Cause:
     """Why a claim is not reproduced, as far as it is known. It is shown where the mean misses the bounds, or where the
     interval holds one of them."""
 
-    def __init__(self, why: str, *shown_by: str | Claim):
+    def __init__(self, why: str, *shown_by: str):
         """why: in words, shown over any runs; it has no number.
-        shown_by: checks over runs in which this cause is turned off, or the ids of other claims. If they all hold, the
-        cause is measured; if one does not, or there is none, it is called a guess."""
+        shown_by: the ids of checks over runs in which this cause is turned off, or of other claims. If they all hold,
+        the cause is measured; if one does not, or there is none, it is called a guess."""
         if number := re.search(r"\S*\d\S*", REFERENCE.sub("", why)):
             raise LabError(f"cause {why[:40]!r}...: {number[0]} is a number: a cause is shown over any runs")
-        self.why = why
-        self.checks = [one for one in shown_by if isinstance(one, Claim)]
-        self.shown_by = [one if isinstance(one, str) else one.id for one in shown_by]
+        self.why, self.shown_by = why, list(shown_by)
 
 
 class Ceiling(Cause):
@@ -70,7 +59,8 @@ class Claim:
     worst: bool = field(default=False, kw_only=True)  # the worst run decides
     note: Callable[[list[Run]], str] | None = field(default=None, kw_only=True)  # what else runs of a failed one show
     cause: Cause | None = field(default=None, kw_only=True)
-    check: bool = field(default=False, kw_only=True)  # Check
+    # A check is about our own code, what any sender passes, something that the paper does not say, or a short run.
+    check: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         sides = [{name for name in side if getattr(self, name) is not None} for side in (LOW, HIGH)]
@@ -124,18 +114,6 @@ class Claim:
 
 
 LOW, HIGH = ("at_least", "above", "within", "near"), ("at_most", "below", "within", "near")
-
-
-@dataclass(frozen=True)
-class Check(Claim):
-    """About our own code, what any sender passes, something that the paper does not say, or a single short run."""
-
-    check: bool = field(default=True, kw_only=True)
-
-
-def Off(id: str, says: str, value: Value, **bound: Any) -> Check:  # noqa: N802
-    """A check over runs in which a cause is turned off."""
-    return Check(id, CAUSE, says, value, **bound)
 
 
 # --- what a sentence takes of the scenario ---------------------------------------------------

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The papers, and studies of our own: each folder of experiments/papers or experiments/studies that has a claims.py.
+"""The papers, and studies of our own: each folder of experiments/papers or experiments/studies that has a claims.toml.
 
 cases.toml      scenarios
-claims.py       TITLE, SUBJECT (one line), and `claims()`, which yields each Claim (claim.py)
+claims.toml     title, subject (one line), and the claims (claimfile.py)
+measures.py     measures that no other paper has
 figures.py      `figures(results)`, which yields Figures; the first stands for the paper in the report's summary
 tables.md       tables of docs/NAME.md (tables.py)
 """
@@ -12,14 +13,15 @@ from __future__ import annotations
 import importlib.util
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from .. import LabError
 from ..paths import EXPERIMENTS
 from ..plan import scenario
 from .claim import Cause, Claim
+from .claimfile import ClaimFile
 from .judged import Judged, Results
 
 PAPERS = EXPERIMENTS / "papers"
@@ -27,7 +29,7 @@ PAPERS = EXPERIMENTS / "papers"
 
 def folders() -> dict[str, Path]:
     """By name."""
-    return {p.parent.name: p.parent for at in (PAPERS, PAPERS.with_name("studies")) for p in at.glob("*/claims.py")}
+    return {p.parent.name: p.parent for at in (PAPERS, PAPERS.with_name("studies")) for p in at.glob("*/claims.toml")}
 
 
 def names() -> list[str]:
@@ -39,17 +41,11 @@ def folder(paper: str) -> Path:
 
 
 def scenarios(paper: str) -> list[Path]:
-    return sorted(folder(paper).glob("*.toml"))
-
-
-def points(paper: str, case: str) -> list[dict[str, Any]]:
-    """The points of a case in the full set, as keywords for Runs."""
-    cases = scenario.load(folder(paper) / f"cases.toml:{case}", "full")
-    return [{key.replace(".", "__"): value for key, value in case.point.items()} for case in cases]
+    return sorted(file for file in folder(paper).glob("*.toml") if file.name != "claims.toml")
 
 
 def module(paper: str, name: str) -> ModuleType:
-    """A file of a paper's folder, which is a package of its own: from .claims import ..."""
+    """A file of a paper's folder, which is a package of its own: from .measures import ..."""
     home, package = folder(paper), f"asymlab_papers_{paper}"
     sys.modules[package] = parent = ModuleType(package)
     parent.__path__ = [str(home)]
@@ -64,14 +60,24 @@ def about(paper: str) -> tuple[str, str]:
     """(title, one line on what it is about)."""
     if paper not in names():
         return paper, ""
-    claims = module(paper, "claims")
-    return getattr(claims, "TITLE", paper), getattr(claims, "SUBJECT", "")
+    data = claim_file(paper).data
+    return data["title"], data["subject"]
+
+
+def claim_file(paper: str) -> ClaimFile:
+    @cache
+    def measures(name: str) -> ModuleType | None:
+        return module(name, "measures") if (folder(name) / "measures.py").exists() else None
+
+    def swept(case: str, key: str) -> list:
+        cases = scenario.load(folder(paper) / f"cases.toml:{case}", "full")
+        return list(dict.fromkeys(case.point[key] for case in cases))
+
+    return ClaimFile(folder(paper) / "claims.toml", lambda name: measures(name or paper), swept)
 
 
 def claims(paper: str) -> list[Claim]:
-    """Each followed by the checks that show its cause, if no other has it before."""
-    each = [one for c in module(paper, "claims").claims() for one in (c, *(c.cause.checks if c.cause else ()))]
-    every = list({id(one): one for one in each}.values())
+    every = claim_file(paper).claims()
     known = Counter(c.id for c in every)
     for c in every:
         if known[c.id] > 1:

@@ -12,11 +12,11 @@ from matplotlib.ticker import NullLocator, ScalarFormatter
 
 from asymlab import controllers
 from asymlab.palette import BLACK, BLUE, SKY
-from asymlab.report import drawing
+from asymlab.report import drawing, measures
 from asymlab.report.plot import EXPECTED, colour, label, marked, plain, points
 from asymlab.results import metrics
 
-from . import claims as paper  # its quantities and its theorem
+from . import measures as paper  # its quantities and its theorem
 
 K_F = {rate: paper.k_f(paper.mbit(rate)) for rate in paper.RATES}
 SIMULATED = {4: 25, 40: 2.5, 20: 5}  # Figs. 2, 3, 4: k_f -> Mbit/s at rest
@@ -82,11 +82,12 @@ def throughput(results):
         if runs := sweep(results, controller):
             look = marked(controller, linestyle="", label=f"{label(controller)}, measured")
             look |= {"zorder": 3} if controller == "fast" else {"markerfacecolor": "none"}
-            points(ax, runs, paper.throughput, **look)
+            points(ax, runs, measures.throughput, **look)
             points(relative, runs, over_theorem, aside, **look)
     formosa = {K_F[rate]: runs for rate in K_F if (runs := results.valid("FA-X3", path__reverse__rate=rate))}
     if formosa:
-        points(ax, formosa, paper.throughput, **marked("formosa", linestyle="", label="Formosa, an ACK a round trip"))
+        look = marked("formosa", linestyle="", label="Formosa, an ACK a round trip")
+        points(ax, formosa, measures.throughput, **look)
     over_k_f(relative)
     ax.set(yscale="log", ylabel="throughput, Mbit/s", yticks=[2, 5, 10, 20, 50, 100], ylim=(1.7, 180))
     plain(ax.yaxis)

@@ -17,7 +17,6 @@ from asymlab.report.measures import goodput_of, jain_index
 from asymlab.report.plot import EXPECTED, label, look, marked, plain, points, steps
 
 from . import measures as paper
-from . import packets
 
 ORDER = ("formosa", *paper.RIVALS)
 BUFFER, BDP = 10, 25  # packets
@@ -173,7 +172,7 @@ def rounds(results):
     if not runs:
         return None
     run = runs[0]
-    t, option, number = packets.data_packets(run)
+    t, option, number = paper.data_packets(run)
     starts = t[np.append(True, np.diff(number) > 0)]
     sizes = np.bincount(number)
     state, end = run.state(0), run.job.duration_s
@@ -233,7 +232,7 @@ def delay(results):
     run = runs[0]
     t, mean, longest = forward_queue(run)
     state, end = run.state(0), run.job.duration_s
-    left, option, _ = packets.data_packets(run)
+    left, option, _ = paper.data_packets(run)
     waited = (left * 1e6 - option["stamp"]).astype("i8") % 2**32
     waited = (waited - waited.min()) / (1e6 * paper.PACKET_S)
     figure = Figure(figsize=(7.5, 6.5))

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """What the claims and figures of TCP-Fusion measure, and the quantities of the paper."""
 
+from statistics import fmean
+
 import numpy as np
 
-from asymlab.report.measures import Runs, goodput_of
+from asymlab.report.measures import Runs, goodput_of, jain_index, jain_of, share
+from asymlab.results.metrics import jain
 
 VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # in the order of Table 1
 FRIENDLY = ("fusion", "areno", "ctcp")
@@ -57,6 +60,38 @@ def kind_of(run, controller: str) -> float:
     return sum(found) / len(found)
 
 
+def twice_second(run) -> float:
+    return 2 * goodput_of(run, 1)
+
+
+def of_both(run, controller: str, other: str) -> float:
+    """A controller's share of what both have."""
+    mine = kind_of(run, controller)
+    return mine / (mine + kind_of(run, other))
+
+
+def of_fair(run, controller: str, other: str) -> float:
+    """The same over the half, which would be fair."""
+    return 2 * of_both(run, controller, other)
+
+
+def second_of_fair(run) -> float:
+    return 2 * share(run, 1, 0)
+
+
+def share_difference(run) -> float:
+    """Of the two flows' goodputs, in parts of their sum."""
+    return abs(2 * share(run) - 1)
+
+
+def mean_jain(runs) -> float:
+    return fmean(jain_index(run) for run in runs)
+
+
+def three_jain(run) -> float:
+    return jain_of(run, range(3))
+
+
 def cuts(run, flow: int) -> tuple[np.ndarray, ...]:
     """(cwnd before, ssthresh after, RTT, smallest RTT so far) of each loss, from the sender's state at each ACK. RTT is
     that of the ACK that told of the loss, or the last before. The first row has the RTT of the handshake, of which no
@@ -78,6 +113,12 @@ def stretched(run) -> np.ndarray:
     """RTT over RTTmin at each loss of Fusion."""
     _, _, rtt, smallest = cuts(run, 0)
     return rtt / smallest
+
+
+def stretch_span(runs) -> float:
+    """The largest of these ratios of several runs over the smallest."""
+    ratios = [float(ratio) for run in runs for ratio in stretched(run)]
+    return max(ratios) / min(ratios)
 
 
 def smallest_cut(run) -> float:
@@ -124,6 +165,22 @@ def phase_share(run, phase: str) -> float:
 def by_hops(run) -> np.ndarray:
     """Mbit/s of the variant's and Reno's flow together that cross 1, 2, 3 hops."""
     return np.array([goodput_of(run, 2 * n) + goodput_of(run, 2 * n + 1) for n in range(3)])
+
+
+def of_hops(run, hops: int) -> float:
+    return float(by_hops(run)[hops - 1])
+
+
+def hops_jain(run) -> float:
+    return jain(by_hops(run))
+
+
+def all_flows(run) -> float:
+    return float(by_hops(run).sum())
+
+
+def half_of_all(run) -> float:
+    return all_flows(run) / 2
 
 
 def reno_group(run) -> float:

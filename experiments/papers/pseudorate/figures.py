@@ -15,7 +15,7 @@ from asymlab.report.measures import utilisation
 from asymlab.report.plot import EXPECTED, label, look, plain, steps
 from asymlab.results import metrics
 
-from . import claims as paper
+from . import measures as paper
 
 CONTROLLERS = ("pseudorate", "literal", "vegas95", "vegas")
 SOURCES = {  # those of one path have one colour; who stops is dotted

@@ -3,7 +3,7 @@
 
 import numpy as np
 
-from asymlab.report.measures import Runs, goodput_each, ratio_by_seed
+from asymlab.report.measures import Runs
 from asymlab.results.metrics import link_metrics, link_window
 
 BDP = 10e6 * 0.09 / 8 / 552  # packets: 10 Mbit/s, 90 ms, 552 bytes
@@ -14,13 +14,10 @@ SENDERS = (1, 2, 10)
 OTHERS = ("reno", "westwood")
 EVERYBODY = ("taichung", *OTHERS)
 LOSSES = ("0%", "0.1%", "0.5%", "1%", "5%", "10%")
-ROOM = ("0%", "0.1%", "0.5%", "1%")  # where NewReno fills 10 Mbit/s, and not 100
 PAPER = "impatient"  # the profile that has the paper's recovery
 TODAY = "tuned"  # Linux's own, with SACK
 WITH = {PAPER: "impatient", "newreno": "slow but steady", TODAY: "with SACK"}
-TABLE1 = {1: 1.0178, 2: 1.0163, 10: 1.0059}  # Taichung's goodput over the better one's
-TABLE3 = {1: 1.0292, 2: 1.0014, 10: 1.0017}
-WORST = {1: 0.9651, 2: 0.9814, 10: 0.9964}  # Table 1, Westwood+'s over NewReno's
+LABEL = {"taichung": "Taichung", "reno": "NewReno", "westwood": "Westwood+"}
 
 
 def flow_acks(run, flow: int = 0):
@@ -64,6 +61,15 @@ def ideal_error(run) -> np.ndarray:
     return np.abs(ideal / (BDP + 1) - 1)
 
 
+def ideal_error_median(run) -> float:
+    return float(np.median(ideal_error(run)))
+
+
+def ideal_error_at_end(run) -> float:
+    """At the last ACK of the first slow start."""
+    return float(ideal_error(run)[-1])
+
+
 def ideal_share(run) -> float:
     """ssthresh_ideal over what each of the run's flows may have of the BDP, from 1 s on: the median of the flows'
     medians."""
@@ -80,9 +86,9 @@ def variation(run) -> float:
     return float(np.mean([w.std() / w.mean() for w in windows if len(w)]))
 
 
-def over(runs: Runs, others):
-    """A connection's goodput over the largest of the others' of the same seed."""
-    return ratio_by_seed(runs, others, goodput_each)
+def whose(runs) -> str:
+    """The name of the runs' controller, for the note at a value that is one of three."""
+    return f"it is {LABEL[runs[0].metrics['flows'][0]['controller']]}'s"
 
 
 # --- which runs are a table's --------------------------------------------------------------

@@ -8,9 +8,11 @@ from statistics import fmean
 from matplotlib.figure import Figure
 
 from asymlab.report import drawing
+from asymlab.report.measures import share
 from asymlab.report.plot import EXPECTED, label, marked
 
-from . import claims as bbr3
+BOTH = ("bbr", "bbr3")
+BESIDE = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic", "taichung", "fast")
 
 
 def figures(results) -> list[drawing.Figure]:
@@ -22,15 +24,17 @@ def figures(results) -> list[drawing.Figure]:
 def beside(results) -> drawing.Figure | None:
     figure = Figure(figsize=(6.5, 4))
     ax = figure.subplots()
-    for bbr in bbr3.BOTH:
-        found = [(y, bbr3.beside(c, bbr).valid(results)) for y, c in enumerate(bbr3.BESIDE)]
-        points = [(fmean(map(bbr3.share, runs)), y) for y, runs in found if runs]
+    for bbr in BOTH:
+        found = [
+            (y, results.valid("B3-T26", flows__0__controller=c, flows__1__controller=bbr)) for y, c in enumerate(BESIDE)
+        ]
+        points = [(fmean(map(share, runs)), y) for y, runs in found if runs]
         if not points:
             return None
         ax.plot(*zip(*points), **marked(bbr, linestyle="none", markersize=8, label=f"beside {label(bbr)}"))
     ax.axvline(0.5, **EXPECTED)
-    ax.set(xlabel="share of what both have", xlim=(0, 1), ylim=(len(bbr3.BESIDE) - 0.5, -0.5))
-    ax.set(yticks=range(len(bbr3.BESIDE)), yticklabels=[label(c) for c in bbr3.BESIDE])
+    ax.set(xlabel="share of what both have", xlim=(0, 1), ylim=(len(BESIDE) - 0.5, -0.5))
+    ax.set(yticks=range(len(BESIDE)), yticklabels=[label(c) for c in BESIDE])
     ax.legend()
     return drawing.Figure(
         "bbr3-shares",

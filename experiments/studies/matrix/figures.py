@@ -11,9 +11,10 @@ from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK, BLUE, SKY
 from asymlab.report import drawing
+from asymlab.report.measures import goodput
 from asymlab.report.plot import EXPECTED, in_cell, label, marked
 
-from . import claims as matrix
+from . import measures as matrix
 
 BAR = {0: {"color": SKY, "label": "all ACKs"}, 1: {"color": BLUE, "label": "ACKs thinned"}}
 DOT = {"linestyle": "none", "marker": "o", "markersize": 3, "color": BLACK, "markeredgewidth": 0}
@@ -140,7 +141,7 @@ def alone(results, path: matrix.Path):
     figure = Figure(figsize=(9, 1.5 + 0.32 * len(controllers) * len(states)))
     axes = figure.subplots(1, 2, sharey=True)
     height = 0.8 / len(states)
-    for ax, measure in zip(axes, (matrix.goodput, matrix.queue_ms)):
+    for ax, measure in zip(axes, (goodput, matrix.queue_ms)):
         for n, thins in enumerate(states):
             point = {} if thins is None else {"thin__thins": thins}
             found = [results.valid(path.alone, flows__controller=c, **point) for c in controllers]
@@ -175,7 +176,7 @@ def beside(results, path: matrix.Path):
     runs = results.valid(path.pairs)
     if not runs:
         return None
-    shares, sums = matrix.by_pair(runs, matrix.share_of_pair), matrix.by_pair(runs, lambda run, *_: matrix.goodput(run))
+    shares, sums = matrix.by_pair(runs, matrix.share_of_pair), matrix.by_pair(runs, lambda run, *_: goodput(run))
     most = full(runs[0])
     parts = (
         (shares, "{:.2f}", 0.5, 1, "share of the pair's goodput"),

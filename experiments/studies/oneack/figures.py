@@ -11,7 +11,7 @@ from matplotlib.ticker import FixedLocator, NullLocator
 from asymlab.palette import BLACK, BLUE, GREEN, ORANGE, PURPLE
 from asymlab.report import drawing
 
-from . import claims as law
+from . import measures as law
 
 LOOKS = {
     "sixteenth": {"color": PURPLE, "marker": "v", "label": "delta 1/16"},

@@ -9,10 +9,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, NullLocator
 
 from asymlab.palette import BLACK, BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, TEAL, VERMILLION
-from asymlab.report import drawing
+from asymlab.report import drawing, papers
 from asymlab.report.judged import interval
-
-from . import claims as stacks
 
 NAMES = {
     "classic": "no SACK,\nReno's own",
@@ -20,7 +18,7 @@ NAMES = {
     "impatient": "no SACK,\nimpatient",
     "ns2": "SACK",
     "tuned": "SACK,\nRACK, TLP",
-    stacks.COUNTS_ACKS: "and the rival\ncounts ACKs",
+    "acks": "and the rival\ncounts ACKs",
 }
 LOOKS = {
     "taichung 1": {"color": ORANGE, "marker": "s"},
@@ -42,18 +40,17 @@ def figures(results) -> list[drawing.Figure]:
     return [f for f in drawn if f]
 
 
-def of_stack(results, headline, stack: str):
+def of_stack(results, claim):
     """(geometric mean, low, high) of a headline's ratio on a stack."""
-    runs, measure = stacks.gain(headline, stack).of(results)
+    runs, measure = claim.value.of(results)
     return [exp(x) for x in interval([log(measure(run)) for run in runs if run.valid])] if runs else None
 
 
 def ratios(results):
-    found = {
-        name: {s: value for s in of.stacks() if (value := of_stack(results, of, s))}
-        for name, of in stacks.HEADLINES.items()
-    }
-    if any(len(found[name]) < len(of.stacks()) for name, of in stacks.HEADLINES.items()):
+    claims = {claim.id: claim for claim in papers.claims("stacks")}
+    headlines = {name: {s: c for s in NAMES if (c := claims.get(f"ST {name} {s}"))} for name in LOOKS}
+    found = {name: {s: of_stack(results, c) for s, c in of.items()} for name, of in headlines.items()}
+    if not all(value for values in found.values() for value in values.values()):
         return None
     figure = Figure(figsize=(7.5, 7.5))
     upper, lower = figure.subplots(2, sharex=True, height_ratios=(1, 2.4))
@@ -63,7 +60,7 @@ def ratios(results):
         mean, low, high = zip(*values.values(), strict=True)
         bars = [[m - a for m, a in zip(mean, low)], [b - m for m, b in zip(mean, high)]]
         for ax in (upper, lower):
-            label = stacks.HEADLINES[name].label if ax is lower else None
+            label = headlines[name]["tuned"].says.split(";")[0] if ax is lower else None
             ax.errorbar(x, mean, yerr=bars, capsize=2, elinewidth=0.8, markersize=5, label=label, **LOOKS[name])
     for ax in (upper, lower):
         ax.axhline(1, color=BLACK, linewidth=0.8)

@@ -7,11 +7,25 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK
-from asymlab.report import drawing
+from asymlab.report import drawing, papers
 from asymlab.report.judged import interval
 from asymlab.report.plot import in_cell
 
-from . import claims as table
+fusion = papers.module("fusion", "measures")
+OLD = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic")
+NEW = ("cubic", "bbr", "taichung", "fast")
+NAMES = fusion.NAMES | {"bbr": "BBR", "taichung": "Taichung"}
+
+
+def runs_of(results, a: str, b: str) -> list:
+    """The valid runs of a pair, which stands once."""
+    first, second = sorted((a, b), key=(OLD + NEW).index)
+    return results.valid("T26", flows__0__controller=first, flows__1__controller=second)
+
+
+def paper_cell(row: str, column: str) -> float | None:
+    known = fusion.VARIANTS
+    return fusion.TABLE_1[row][known.index(column)] if row in known and column in known else None
 
 
 def figures(results) -> list[drawing.Figure]:
@@ -21,16 +35,16 @@ def figures(results) -> list[drawing.Figure]:
 
 
 def cells(results):
-    kinds = table.ALL
+    kinds = OLD + NEW
     ours, half, paper = (np.full((len(kinds), len(kinds)), np.nan) for _ in range(3))
     for i, row in enumerate(kinds):
         for j, column in enumerate(kinds):
-            runs = table.pair(row, column).valid(results)
+            runs = runs_of(results, row, column)
             if not runs:
                 return None
-            mean, low, _ = interval([table.fusion.kind_of(run, row) for run in runs])
+            mean, low, _ = interval([fusion.kind_of(run, row) for run in runs])
             ours[i, j], half[i, j] = mean, mean - low
-            if (found := table.paper_cell(row, column)) is not None:
+            if (found := paper_cell(row, column)) is not None:
                 paper[i, j] = found
     figure = Figure(figsize=(9, 7.5), layout="constrained")
     ax = figure.subplots()
@@ -40,11 +54,11 @@ def cells(results):
         if not np.isnan(paper[i, j]):
             text += f"\n2007: {paper[i, j]:.0f}"
         in_cell(image, i, j, value, text, 7)
-    names, ticks = [table.NAMES[c] for c in kinds], range(len(kinds))
+    names, ticks = [NAMES[c] for c in kinds], range(len(kinds))
     ax.set(xticks=ticks, yticks=ticks, xticklabels=names, yticklabels=names, xlabel="beside")
     ax.tick_params(axis="x", labelrotation=30)
-    ax.axhline(len(table.OLD) - 0.5, color=BLACK, linewidth=1)
-    ax.axvline(len(table.OLD) - 0.5, color=BLACK, linewidth=1)
+    ax.axhline(len(OLD) - 0.5, color=BLACK, linewidth=1)
+    ax.axvline(len(OLD) - 0.5, color=BLACK, linewidth=1)
     ax.grid(visible=False)
     figure.colorbar(image, ax=ax, shrink=0.8, label="Mbit/s")
     return drawing.Figure(

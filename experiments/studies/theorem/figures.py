@@ -13,7 +13,7 @@ from asymlab.palette import BLACK
 from asymlab.report import drawing
 from asymlab.report.plot import marked
 
-from . import claims as theorem
+from . import measures as theorem
 
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1)
 

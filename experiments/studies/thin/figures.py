@@ -9,17 +9,17 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK
-from asymlab.report import drawing
+from asymlab.report import drawing, papers
+from asymlab.report.measures import goodput
 from asymlab.report.plot import label
 
-from . import claims as thin
-
-fast = thin.fast
+fast = papers.module("fast", "measures")
+UPLINKS = {"200kbit": "a quarter of the rate that its ACKs need", "2mbit": "twice that rate"}
 
 
 def figures(results) -> list[drawing.Figure]:
     with drawing.style():
-        drawn = [over_k_f(results), slow(results), *(uplink(results, rate) for rate in thin.UPLINKS), cake(results)]
+        drawn = [over_k_f(results), slow(results), *(uplink(results, rate) for rate in UPLINKS), cake(results)]
     return [f for f in drawn if f]
 
 
@@ -60,9 +60,7 @@ def bars(results, id: str, title: str, caption: str, name: str, limit: float, **
     ax = figure.subplots()
     for thins, offset, text in ((0, -0.2, "all ACKs"), (1, 0.2, "ACKs thinned")):
         heights = [
-            fmean(map(thin.goodput, of))
-            if (of := results.valid(id, thin__thins=thins, flows__controller=c, **point))
-            else 0
+            fmean(map(goodput, of)) if (of := results.valid(id, thin__thins=thins, flows__controller=c, **point)) else 0
             for c in controllers
         ]
         drawn = ax.bar([i + offset for i in range(len(controllers))], heights, width=0.38, label=text)
@@ -91,7 +89,7 @@ def uplink(results, rate: str):
         results,
         "TH-UP",
         f"Downloads over an uplink of {rate.removesuffix('bit')}bit/s",
-        f"50 Mbit/s, 40 ms, Linux's defaults; the uplink has {thin.UPLINKS[rate]}. The receiver is told nothing.",
+        f"50 Mbit/s, 40 ms, Linux's defaults; the uplink has {UPLINKS[rate]}. The receiver is told nothing.",
         f"thin-uplink-{rate}",
         50,
         path__reverse__rate=rate,
@@ -108,7 +106,7 @@ def cake(results):
     width = 0.8 / len(titles)
     for n, title in enumerate(titles):
         found = [results.valid("TH-CAKE", title=title, flows__controller=c) for c in controllers]
-        heights = [fmean(map(thin.goodput, of)) if of else 0 for of in found]
+        heights = [fmean(map(goodput, of)) if of else 0 for of in found]
         at = [i + (n - (len(titles) - 1) / 2) * width for i in range(len(controllers))]
         ax.bar_label(ax.bar(at, heights, width=0.95 * width, label=title), fmt="%.1f", fontsize=8)
     ax.axhline(10, color=BLACK, linewidth=1, linestyle=":", label="the link")

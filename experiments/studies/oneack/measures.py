@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A stability law for one ACK a window, which no paper has. All is a check.
+"""A stability law for one ACK a window, which no paper has, and which of the links it is about.
 
 A flow learns of the queue once a round. From the packet that begins a queue to the cut its W grows by cathresh, by the
 packet that exceeds it, and by the round that the signal takes: GROWTH packets at most. So the queue is held if a cut
@@ -10,11 +10,7 @@ growth, N g <= B. The margin is the smaller of delta W and B / N. The law: no pa
 from statistics import fmean
 from typing import NamedTuple
 
-from asymlab.report.claim import Cause, Check
-from asymlab.report.measures import Runs, goodput_of, jain_of, together
-
-TITLE = "One ACK a window"
-SUBJECT = "How large a cut must be where a sender hears of its queue once a round trip: a law, and 256 links."
+from asymlab.report.measures import Runs, goodput_of, jain_of
 
 GROWTH = 4  # g, packets: cathresh 2, one that exceeds it, and one while the signal is under way
 DELTA = {"sixteenth": 1 / 16, "eighth": 1 / 8, "quarter": 1 / 4}
@@ -110,60 +106,38 @@ SMALL = [k for k in LAW if k.controller == "eighth" and k.cut < GROWTH <= k.room
 SAID = [link for link in ELSEWHERE if not GROWTH / 2 < link.margin < GROWTH]
 
 
-def over_links(links, measure):
-    """A measure of a list of (link, its run)."""
-    return together([link.runs for link in links], lambda runs: measure(list(zip(links, runs, strict=True))))
+def of_link(link: Link, controller: str) -> Link:
+    """The same link with another controller."""
+    place = {(k.bdp, k.flows, k.queue): k for k in LAW if k.controller == controller}
+    return place[link.bdp, link.flows, link.queue]
 
 
-def share(links):
-    """Of the links that drop no packet."""
-    return over_links(links, lambda found: fmean(link.held(run) for link, run in found))
+LINKS = {
+    "held": HELD,
+    "lost": LOST,
+    "near": NEAR,
+    "self": SELF,
+    "cramped": CRAMPED,
+    "elsewhere": SAID,
+    "small": [of_link(link, OWN) for link in SMALL] + SMALL,
+    **{f"held {name}": [link for link in HELD if link.controller == name] for name in DELTA},
+    **{f"lost {name}": [link for link in LOST if link.controller == name] for name in DELTA},
+}
 
 
-def as_the_law_says(found) -> float:
+def held_share(runs, *name: str) -> float:
+    """The share of these links that drop no packet; each has a run."""
+    links = LINKS[" ".join(name)]
+    return fmean(link.held(run) for link, run in zip(links, runs, strict=True))
+
+
+def as_the_law_says(runs) -> float:
     """Share of the links without a drop where the margin is GROWTH, and with drops where it is half."""
-    return fmean(link.held(run) == (link.margin >= GROWTH) for link, run in found)
+    return fmean(link.held(run) == (link.margin >= GROWTH) for link, run in zip(SAID, runs, strict=True))
 
 
-def of_small(measure):
+def of_small(runs, what: str) -> float:
     """With the own delta over that with the paper's, mean of the links where that one is too small."""
-    place = {(k.bdp, k.flows, k.queue): k for k in LAW if k.controller == OWN}
-    mine = [place[k.bdp, k.flows, k.queue] for k in SMALL]
-
-    def over(found) -> float:
-        ours, papers = found[: len(mine)], found[len(mine) :]
-        return fmean(measure(*a) / measure(*b) for a, b in zip(ours, papers, strict=True))
-
-    return over_links(mine + SMALL, over)
-
-
-LARGER = Cause("the larger cut empties the queue, and then the link is idle")
-APART = Cause("larger cuts, at different times, set the windows further apart")
-
-
-def claims():
-    says = f"delta W and B / N are {GROWTH} packets or more ({len(HELD)} links): no drop in {{bound}} of them"
-    yield Check("OA-1 held", "the law", says, share(HELD), paper=1, at_least=0.95)
-    says = f"one of them is {GROWTH // 2} or less ({len(LOST)} links): no drop in {{bound}}"
-    yield Check("OA-2 lost", "the law", says, share(LOST), paper=0, at_most=0.05)
-    says = f"between the two ({len(NEAR)} links): no drop in {{bound}}"
-    yield Check("OA-3 between", "the law", says, share(NEAR), within=(0.05, 0.95))
-    for name, delta in DELTA.items():
-        held, lost = ([link for link in links if link.controller == name] for links in (HELD, LOST))
-        says = f"delta {delta:g}: {GROWTH} or more ({len(held)} links): no drop in {{bound}}"
-        yield Check(f"OA-1 {name}", "the law", says, share(held), paper=1, at_least=0.9)
-        says = f"delta {delta:g}: {GROWTH // 2} or less ({len(lost)} links): no drop in {{bound}}"
-        yield Check(f"OA-2 {name}", "the law", says, share(lost), paper=0, at_most=0.1)
-    says = f"delta max(1/8, 4/W), W at least {FEW}, B / N at least {GROWTH} ({len(SELF)} links): no drop in {{bound}}"
-    spare = Cause(
-        "the queue has room for some four packets a flow, and flows that signal in the same round need all of it"
-    )
-    yield Check("OA-4 own", "the law", says, share(SELF), paper=1, at_least=0.95, cause=spare)
-    says = f"the same, B / N at most {GROWTH // 2} ({len(CRAMPED)} links): no delta helps, no drop in {{bound}}"
-    yield Check("OA-4 cramped", "the law", says, share(CRAMPED), paper=0, at_most=0.05)
-    says = f"where delta 1/8 is too small alone ({len(SMALL)} links): goodput with 4/W over that with 1/8 {{bound}}"
-    yield Check("OA-5 goodput", "what it brings", says, of_small(Link.goodput), at_least=1, cause=LARGER)
-    says = "and the Jain index {bound}"
-    yield Check("OA-5 Jain", "what it brings", says, of_small(Link.jain), at_least=1, cause=APART)
-    says = f"5 Mbit/s, 100 ms, packets of 552 bytes ({len(SAID)} links): drops, or none, as the law says in {{bound}}"
-    yield Check("OA-6 elsewhere", "the law", says, over_links(SAID, as_the_law_says), paper=1, at_least=0.9)
+    measure = {"goodput": Link.goodput, "jain": Link.jain}[what]
+    values = [measure(link, run) for link, run in zip(LINKS["small"], runs, strict=True)]
+    return fmean(own / papers for own, papers in zip(values[: len(SMALL)], values[len(SMALL) :], strict=True))
