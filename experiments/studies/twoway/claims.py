@@ -70,7 +70,7 @@ def claims():
 
 
 def of_cubic():
-    """What the papers describe: an upload costs a download much, and the more the slower the uplink is."""
+    """The papers describe it: an upload costs a download much, and the more the slower the uplink is."""
     for rate, times in RATES.items():
         alone = Runs("TW-ALONE", path__reverse__rate=rate, flows__0__controller="cubic")
         for uploads in UPLOADS:
