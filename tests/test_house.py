@@ -137,6 +137,8 @@ def test_no_part_of_the_loader_needs_itself():
             assert not {f for f in declared if not re.search(rf"^\w.*\b{f}\(", files.get(f"{part}.c", ""), re.M)}
     assert sum(map(len, needs.values())) > 80
     assert sum("/" not in name for name in files) <= 12, "each room of it has a folder"
+    upward = re.compile(r'^#include "((?:uses|commands)/.*|command)\.h"', re.M)
+    assert not [name for name, text in files.items() if name.startswith(("kernel/", "object/")) and upward.search(text)]
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as e:

@@ -243,7 +243,7 @@ static void see_namespaces(struct report *rep, const struct inventory *now)
 
 struct aside {
 	struct report *rep;
-	const char *netns;
+	const struct netns_id *netns;
 };
 
 /* Somebody has added another route to just the prefix of one that `use` gave a controller, and connections take that. */
@@ -252,7 +252,7 @@ static void see_aside(const char *text, const struct record *g, void *ctx)
 	int len = strcspn(text, " ");
 	const char *cc = g->name;
 	const struct aside *a = ctx;
-	char dst[ROUTE_TEXT], mend[240];
+	char dst[ROUTE_TEXT], mend[500];
 	struct routes all = {};
 	struct prefix p;
 	struct route now;
@@ -265,11 +265,12 @@ static void see_aside(const char *text, const struct record *g, void *ctx)
 		for (int i = 0; i < all.nr; i++)
 			has_it |= !strcmp(all.route[i].text, text) && !strcmp(all.route[i].cc, cc);
 	if (has_it) { /* one that has it no more is lost, and told as that */
-		snprintf(mend, sizeof(mend), "%sasymcc use %s --route %s there again",
-			 strcmp(now.text, text) ? "" : "give one of them a metric of its own, then ", cc, dst);
+		snprintf(mend, sizeof(mend), "%s%sasymcc use %s --route %s again",
+			 strcmp(now.text, text) ? "" : "give one of them a metric of its own, then ",
+			 netns_prefix(a->netns->name, a->netns->own), cc, dst);
 		report(a->rep, BAD, cc, mend,
 		       "route %s was given it, but connections take another there, %s in %s, without it", text,
-		       now.text, a->netns);
+		       now.text, a->netns->name);
 	}
 	routes_free(&all);
 	free(now.message);
@@ -277,7 +278,7 @@ static void see_aside(const char *text, const struct record *g, void *ctx)
 
 static int see_asides(const struct netns_id *id, void *ctx)
 {
-	struct aside a = { ctx, id->name };
+	struct aside a = { ctx, id };
 
 	return state_each_route(see_aside, &a);
 }
@@ -413,9 +414,7 @@ static void see_loaded(struct report *rep)
 		see_frto(rep, &now.registry);
 		see_left_programs(rep, &now.registry, &now.all);
 		see_thinning(rep, &now.all);
-		if (attachments_warn(&now.all, NULL))
-			report(rep, NOTE, "programs", NULL,
-			       "some of asymcc run in a network namespace or a cgroup that cannot be seen from here");
+		findings_hidden(rep, &now.all);
 		see_namespaces(rep, &now);
 		if (findings_report(rep, &now, false))
 			report(rep, BAD, "uses", NULL, "what became of them cannot be seen %s", why);

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "kernel/inventory.h"
+#include "uses/inventory.h"
 #include "uses/uses.h"
 #include "view/output.h"
 
@@ -20,7 +20,7 @@ struct seen {
 };
 
 /* JSON has its users in each namespace; the text has all of them in one column. */
-static void print_users(const struct netns_list *l, const char *cc)
+static void print_users(const struct users *l, const char *cc)
 {
 	list_begin("used_by", "", "");
 	for (const struct netns *ns = l->ns; ns < l->ns + l->nr; ns++) {
@@ -43,7 +43,7 @@ static void print_users(const struct netns_list *l, const char *cc)
 }
 
 /* Routes to which `use` gave it, and that have it no more. */
-static void print_lost(const struct netns_list *l, const char *cc, bool registered)
+static void print_lost(const struct users *l, const char *cc, bool registered)
 {
 	list_begin("lost", "", "");
 	for (const struct netns *ns = l->ns; ns < l->ns + l->nr; ns++)
@@ -148,14 +148,14 @@ static int list(void)
 	if (err)
 		inventory_free(&s.now);
 	else
-		err = netns_warn(&s.now.users);
+		err = users_warn(&s.now.users);
 	unread = object_names(&s.built);
 	if (unread)
 		err = fail("%s cannot be read, or not all of it: %s", object_dir(), unread);
 	if (!s.unread || !args.json)
 		print_rows(&s);
 	if (!s.unread)
-		attachments_warn(&s.now.all, NULL);
+		attachments_hidden(&s.now.all, NULL, false);
 	object_names_free(s.built);
 	inventory_free(&s.now);
 	return err;

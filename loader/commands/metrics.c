@@ -8,7 +8,7 @@
 #include "kernel/attachments.h"
 #include "command.h"
 #include "kernel/sockets.h"
-#include "kernel/netns.h"
+#include "uses/users.h"
 #include "kernel/registry.h"
 #include "kernel/device.h"
 #include "uses/share.h"
@@ -22,7 +22,7 @@ static struct {
 /* The families are made of this. */
 struct world {
 	struct sockets sockets;
-	struct netns_list users;
+	struct users users;
 	struct attachments all;
 	struct registry registry;
 };
@@ -256,7 +256,7 @@ static int read_world(struct world *w)
 	}
 	if (err && *l->error)
 		fail("%s", l->error);
-	return err || netns_read(&w->users) || registry_read(&w->registry) || attachments_read(&w->all) ? -1 : 0;
+	return err || users_read(&w->users) || registry_read(&w->registry) || attachments_read(&w->all) ? -1 : 0;
 }
 
 static int metrics(void)
@@ -271,12 +271,12 @@ static int metrics(void)
 	}
 	if (!err) {
 		printf("# EOF\n");
-		attachments_warn(&w.all, NULL);
+		attachments_hidden(&w.all, NULL, false);
 		if (w.sockets.nr_unread)
 			fail("%s", w.sockets.unread);
 	}
 	sockets_free(&w.sockets);
-	netns_free(&w.users);
+	users_free(&w.users);
 	attachments_free(&w.all);
 	registry_free(&w.registry);
 	return err;

@@ -256,26 +256,44 @@ static int show_built(const struct object *o, struct attachments *all)
 	return 0;
 }
 
+/* How many there are; one that is not in another network namespace goes first. */
+static int count_thin(const struct attachments *all, struct thinning *first)
+{
+	struct thinning t;
+	int i = 0, nr = 0;
+
+	for (; thinning_next(all, &i, &t); nr++)
+		if (!nr || (first->at->netns && !first->at->netns->own && (!t.at->netns || t.at->netns->own)))
+			*first = t;
+	return nr;
+}
+
 /* `asymcc thin`, which registers nothing. 0: no ACKs are thinned. */
 static int find_thin(struct attachments *all, const struct registered **reg)
 {
 	static struct registered thin = { .name = THIN, .object = THIN };
-	char path[PATH_MAX];
-	struct thinning t, more;
-	int i = 0, err = args.cgroup ? cgroup_path_parse(path, args.cgroup) : 0;
+	char path[PATH_MAX], there[PATH_MAX] = "";
+	struct thinning t, elsewhere;
+	int nr, err = args.cgroup ? cgroup_path_parse(path, args.cgroup) : 0;
 
 	if (err)
 		return fail("--cgroup %s: %s", args.cgroup, strerror(-err));
 	if (args.dev)
 		device_place(path, args.dev);
+	if (args.dev && thinning_elsewhere(all, path + strlen(ON_DEVICE), &elsewhere))
+		snprintf(there, sizeof(there), ", but at %s: `%s`", elsewhere.cgroup,
+			 thinning_command(&elsewhere, "show " THIN));
 	attachments_keep(all, THIN, args.cgroup || args.dev ? path : NULL);
-	if (!thinning_next(all, &i, &t) && (args.cgroup || args.dev))
-		return fail("%s: no ACKs are thinned there", thinning_option(path));
-	if (!t.cgroup)
+	nr = count_thin(all, &t);
+	if (!nr && args.cgroup)
+		return fail("--cgroup %s: no ACKs are thinned there", path);
+	if (!nr && args.dev)
+		return fail("--dev %s: no ACKs are thinned there%s", path + strlen(ON_DEVICE), there);
+	if (nr > 1)
+		return fail("ACKs are thinned in several places: choose one with --cgroup or --dev, such as `%s`",
+			    thinning_command(&t, "show " THIN));
+	if (!nr)
 		return 0;
-	if (thinning_next(all, &i, &more))
-		return fail("ACKs are thinned in several %s: choose one with --cgroup or --dev, such as %s",
-			    is_on_device(more.cgroup) ? "places" : "cgroups", thinning_option(t.cgroup));
 	thin.btf_id = t.btf_id;
 	*reg = &thin;
 	return 0;

@@ -15,7 +15,7 @@
 #include "command.h"
 #include "kernel/device.h"
 #include "uses/share.h"
-#include "kernel/inventory.h"
+#include "uses/inventory.h"
 #include "uses/state.h"
 #include "uses/thinning.h"
 #include "uses/trial.h"
@@ -394,9 +394,8 @@ static int tell_unseen(struct seen *s)
 	if (s->blind && s->now.users.nr == 1)
 		report(r, NOTE, "namespaces", "run it as root",
 		       "other network namespaces than this one cannot be seen");
-	if (!s->blind && attachments_warn(&s->now.all, NULL))
-		report(r, NOTE, "programs", NULL,
-		       "some of asymcc run in a network namespace or a cgroup that cannot be seen");
+	if (!s->blind)
+		findings_hidden(r, &s->now.all);
 	for (const struct netns *ns = s->now.users.ns; ns < s->now.users.ns + s->now.users.nr; ns++)
 		if (ns->unread)
 			report(r, NOTE, "netns", NULL, "%s cannot be read: %s", ns->name, ns->unread);

@@ -206,18 +206,6 @@ static bool is_thinned(const struct attachments *all, const char *place)
 	return false;
 }
 
-/* Where a device of that name thins in another network namespace: it may have moved. NULL: nowhere; to be freed. */
-static char *thinned_elsewhere(const struct attachments *all, const char *dev)
-{
-	struct thinning t;
-	int i = 0;
-
-	while (thinning_next(all, &i, &t))
-		if (!strcmp(t.at->device, dev) && !t.at->netns->own)
-			return strdup(t.cgroup);
-	return NULL;
-}
-
 /* Even one that cannot be detached drops no more. */
 static int stop(void)
 {
@@ -235,10 +223,10 @@ static int stop(void)
 	if (args.dev)
 		device_place(path, args.dev);
 	err = attachments_read(&all);
-	if (!err && args.dev)
-		moved = thinned_elsewhere(&all, path + strlen(ON_DEVICE));
+	if (!err && args.dev && thinning_elsewhere(&all, path + strlen(ON_DEVICE), &t))
+		moved = strdup(t.cgroup);
 	if (!err && one && !moved && !is_thinned(&all, path)) /* it may be where nobody here can look */
-		hidden = attachments_warn(&all, THIN);
+		hidden = attachments_hidden(&all, THIN, false);
 	attachments_keep(&all, THIN, one ? path : NULL);
 	while (!err && thinning_next(&all, &i, &t))
 		if (t.programs == THINNING_PROGRAMS) /* the kernel may have freed the parameters of a part */
@@ -248,7 +236,7 @@ static int stop(void)
 		attachments_print(&all, 0, NULL, "ACKs are no longer thinned in ");
 		print("\n");
 	}
-	if (hidden || (!one && attachments_warn(&all, THIN)))
+	if (hidden || (!one && attachments_hidden(&all, THIN, all.nr)))
 		err = -1;
 	else if (!err && !all.nr)
 		printf("no ACKs are thinned%s%s%s%s\n", one ? args.dev ? " at " : " in " : "", one ? path : "",

@@ -11,6 +11,7 @@
 #include "uses/socket_move.h"
 #include "kernel/registry.h"
 #include "uses/state.h"
+#include "uses/users.h"
 #include "uses/uses.h"
 
 static struct {
@@ -22,7 +23,7 @@ static struct {
 /* What there is of it. */
 struct found {
 	struct registry registry;
-	struct netns_list users;
+	struct users users;
 	struct attachments all, mine;
 	char *where;                /* who uses it: users_text() */
 };
@@ -168,7 +169,7 @@ static void print_kept(void)
 /* "fast unloaded; detached from /sys/fs/cgroup; 2 sockets keep it until closed" */
 static void print_unloaded(const struct found *f, bool detached)
 {
-	struct netns_list now = {};
+	struct users now = {};
 	char *still = NULL;
 
 	printf("%s unloaded", args.name);
@@ -176,7 +177,7 @@ static void print_unloaded(const struct found *f, bool detached)
 		attachments_print(&f->mine, 0, NULL, "; detached from ");
 	if (*f->where && args.drain)
 		printf("; taken back from %s", f->where);
-	else if (*f->where && !netns_read(&now))
+	else if (*f->where && !users_read(&now))
 		still = users_text(&now, &f->all, args.name, false);
 	if (still && *still)
 		printf("; still %s", still);
@@ -186,7 +187,7 @@ static void print_unloaded(const struct found *f, bool detached)
 	if (kept.move.rule.refused)
 		printf("; %u %s locked by a route", kept.move.rule.refused, kept.move.rule.refused == 1 ? "is" : "are");
 	print_kept();
-	netns_free(&now);
+	users_free(&now);
 	free(still);
 }
 
@@ -199,7 +200,7 @@ static int unload_registered(const struct found *f, const struct registered *reg
 			    "--drain, or --force",
 			    args.name, f->where, args.name);
 	/* routes always: the kernel does not tell those of a controller that is gone */
-	if ((*f->where || count_lost(&f->users, args.name)) && unuse_all(&f->all, args.name, !args.drain, &left) < 0 &&
+	if ((*f->where || users_lost(&f->users, args.name)) && unuse_all(&f->all, args.name, !args.drain, &left) < 0 &&
 	    !args.force)
 		return -1;
 	if (cgroups_forget(&f->all, args.name) && !args.force)
@@ -308,9 +309,9 @@ static int finish_replacement(void)
 static int unload_locked(struct found *f)
 {
 	if (finish_replacement() || registry_read(&f->registry) || attachments_read(&f->all) ||
-	    attachments_read(&f->mine) || netns_read(&f->users))
+	    attachments_read(&f->mine) || users_read(&f->users))
 		return -1;
-	netns_warn(&f->users);
+	users_warn(&f->users);
 	if (f->users.records_unread)
 		return -1;
 	attachments_keep(&f->mine, args.name, NULL);
@@ -348,7 +349,7 @@ static int unload(void)
 	free(f.where);
 	attachments_free(&f.all);
 	attachments_free(&f.mine);
-	netns_free(&f.users);
+	users_free(&f.users);
 	registry_free(&f.registry);
 	return err;
 }

@@ -61,7 +61,7 @@ static int unuse_everywhere(const struct attachments *all)
 {
 	int left, n = unuse_all(all, args.cc, false, &left);
 
-	if (attachments_warn(all, args.cc))
+	if (attachments_hidden(all, args.cc, n > 0))
 		left++;
 	if (!n && !left)
 		printf("%s is no default, on no route and in no cgroup\n", args.cc);

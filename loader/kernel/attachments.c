@@ -185,19 +185,19 @@ static int walk(struct attachments *all, char path[PATH_MAX])
 struct devices {
 	struct attachments *all;
 	const struct netns_id *netns;
+	char where[sizeof(((struct netns_id *)0)->name) + 4]; /* " in netns r1"; "": our own */
 	bool own_met;
 };
 
 static int add_on_device(const struct if_nameindex *dev, const struct hook *hook, __u32 prog_id, void *ctx)
 {
-	char place[sizeof(ON_DEVICE) + IFNAMSIZ + sizeof(((struct netns_id *)0)->name)];
 	const struct devices *d = ctx;
+	char place[DEVICE_PLACE + sizeof(d->where)];
 	struct attachments *all = d->all;
 	int nr = all->nr, err;
 	struct attached *a;
 
-	snprintf(place, sizeof(place), ON_DEVICE "%s%s%s", dev->if_name, d->netns->own ? "" : " in ",
-		 d->netns->own ? "" : d->netns->name);
+	snprintf(place, sizeof(place), ON_DEVICE "%s%s", dev->if_name, d->where);
 	err = add(all, place, hook, prog_id);
 	if (err || all->nr == nr)
 		return err;
@@ -216,14 +216,22 @@ static int add_on_device(const struct if_nameindex *dev, const struct hook *hook
 	return 0;
 }
 
-/* A failure in a namespace of anybody's hinders nothing; it is told. */
+/* A failure in another namespace is told, and hinders nothing here: attachments_hidden() counts what runs there. */
 static int add_devices(const struct netns_id *netns, void *ctx)
 {
 	struct devices *d = ctx;
+	int nr = d->all->nr;
 
 	d->netns = netns;
 	d->own_met |= netns->own;
-	return devices_each(add_on_device, d) && !netns->foreign ? -1 : 0;
+	snprintf(d->where, sizeof(d->where), "%s%s", netns->own ? "" : " in ", netns->own ? "" : netns->name);
+	if (!devices_each(d->where, add_on_device, d))
+		return 0;
+	if (netns->own)
+		return -1;
+	while (d->all->nr > nr)
+		forget(&d->all->at[--d->all->nr]);
+	return 0;
 }
 
 int attachments_read(struct attachments *all)
@@ -251,43 +259,60 @@ static bool is_among(const struct attachments *all, __u32 prog_id)
 	return false;
 }
 
-/* Programs of `thin` and `use` which are in the kernel, and not among those. -1 with a message. */
-static int count_hidden(const struct attachments *all, const char *name)
+static int fail_hidden(int err)
 {
-	__u32 id = 0, map_id;
-	int nr = 0, err = 0;
-
-	while (!err && !bpf_prog_get_next_id(id, &id)) {
-		struct bpf_prog_info info = {};
-		__u32 len = sizeof(info);
-		struct attached a = {};
-		int fd = bpf_prog_get_fd_by_id(id);
-
-		if (fd < 0 || bpf_obj_get_info_by_fd(fd, &info, &len)) /* gone since */
-			info.btf_id = 0;
-		if (fd >= 0)
-			close(fd);
-		a.btf_id = info.btf_id;
-		if (!a.btf_id || info.load_time > all->since_boot || is_among(all, id) ||
-		    (strncmp(info.name, "thin_", 5) && strcmp(info.name, "asymcc_use")))
-			continue;
-		err = read_written_names(&a, &map_id);
-		nr += (*a.owner || *a.used) && (!name || !strcmp(a.owner, name) || attached_gives(&a, name));
-	}
-	return err ? -1 : nr;
+	return fail("cannot read which programs of asymcc run elsewhere: %s", strerror(err));
 }
 
-/* One that was detached goes a moment later. */
-int attachments_warn(const struct attachments *all, const char *name)
+/* Is it a program of `thin` or `use` that is not among those? -1 with a message. */
+static int is_hidden(const struct attachments *all, const char *name, __u32 id)
 {
-	int nr = 0;
+	int err, fd = bpf_prog_get_fd_by_id(id);
+	struct bpf_prog_info info = {};
+	__u32 map_id, len = sizeof(info);
+	struct attached a = {};
 
-	for (int i = 0; i < DYING_TRIES && (nr = count_hidden(all, name)) > 0; i++)
+	if (fd < 0)
+		return errno == ENOENT ? 0 : fail_hidden(errno); /* gone since */
+	err = bpf_obj_get_info_by_fd(fd, &info, &len) ? errno : 0;
+	close(fd);
+	if (err)
+		return fail_hidden(err);
+	a.btf_id = info.btf_id;
+	if (!a.btf_id || info.load_time > all->since_boot || is_among(all, id) ||
+	    (strncmp(info.name, "thin_", 5) && strcmp(info.name, "asymcc_use")))
+		return 0;
+	if (read_written_names(&a, &map_id))
+		return -1;
+	return (*a.owner || *a.used) && (!name || !strcmp(a.owner, name) || attached_gives(&a, name));
+}
+
+static int count_hidden(const struct attachments *all, const char *name)
+{
+	int nr = 0, hidden;
+	__u32 id = 0;
+
+	while (!bpf_prog_get_next_id(id, &id)) {
+		hidden = is_hidden(all, name, id);
+		if (hidden < 0)
+			return -1;
+		nr += hidden;
+	}
+	return errno == ENOENT ? nr : fail_hidden(errno);
+}
+
+int attachments_hidden(const struct attachments *all, const char *name, bool after_detach)
+{
+	int nr = count_hidden(all, name);
+
+	for (int i = 0; after_detach && i < DYING_TRIES && nr > 0; i++) {
 		usleep(DYING_US);
+		nr = count_hidden(all, name);
+	}
 	if (nr > 0)
 		fail("%d program%s of asymcc run%s in a network namespace or a cgroup that cannot be seen from here",
 		     nr, nr == 1 ? "" : "s", nr == 1 ? "s" : "");
-	return nr ? -1 : 0;
+	return nr;
 }
 
 bool is_on_device(const char *cgroup)

@@ -34,9 +34,10 @@ struct attachments {
 int attachments_read(struct attachments *all);
 /*
  * Programs of asymcc that the kernel runs at a place which is not among those: in a network namespace, or a cgroup, that nobody
- * here can enter. `name`: the owner or the controller; NULL: any. -1 with a message, if there are some, or that is not known.
+ * here can enter. `name`: the owner or the controller; NULL: any. Returns how many, with a message; -1 with a message: that is
+ * not known. `after_detach`: the kernel frees a program a moment after it was detached, and has that time.
  */
-int attachments_warn(const struct attachments *all, const char *name);
+int attachments_hidden(const struct attachments *all, const char *name, bool after_detach);
 /* The programs in effect in the cgroup that is open as `fd`, and those attached below it. */
 int attachments_near(struct attachments *near, int fd, const char *cgroup);
 void attachments_free(struct attachments *all);

@@ -255,8 +255,8 @@ void device_leave(const struct device *d)
 }
 
 static int
-look_at(const struct if_nameindex *dev, int (*found)(const struct if_nameindex *, const struct hook *, __u32, void *),
-	void *ctx)
+look_at(const struct if_nameindex *dev, const char *where,
+	int (*found)(const struct if_nameindex *, const struct hook *, __u32, void *), void *ctx)
 {
 	__u32 ids[MAX_PROGRAMS], n;
 	int err;
@@ -270,7 +270,7 @@ look_at(const struct if_nameindex *dev, int (*found)(const struct if_nameindex *
 		if (err == -ENOENT || err == -ENODEV)
 			continue;
 		if (err)
-			return fail("cannot read what is attached to " ON_DEVICE "%s: %s", dev->if_name,
+			return fail("cannot read what is attached to " ON_DEVICE "%s%s: %s", dev->if_name, where,
 				    strerror(-err));
 		for (__u32 k = 0; k < n; k++)
 			if (found(dev, &hooks[i], ids[k], ctx))
@@ -279,16 +279,17 @@ look_at(const struct if_nameindex *dev, int (*found)(const struct if_nameindex *
 	return 0;
 }
 
-int devices_each(int (*found)(const struct if_nameindex *dev, const struct hook *hook, __u32 prog_id, void *ctx),
-		 void *ctx)
+int devices_each(
+	const char *where,
+	int (*found)(const struct if_nameindex *dev, const struct hook *hook, __u32 prog_id, void *ctx), void *ctx)
 {
 	struct if_nameindex *all = if_nameindex();
 	int err = 0;
 
 	if (!all)
-		return fail("cannot list network devices: %s", strerror(errno));
+		return fail("cannot list network devices%s: %s", where, strerror(errno));
 	for (int i = 0; all[i].if_index && !err; i++)
-		err = look_at(&all[i], found, ctx);
+		err = look_at(&all[i], where, found, ctx);
 	if_freenameindex(all);
 	return err;
 }

@@ -36,9 +36,13 @@ int device_attach(const struct device *d, const struct object *o);
 /* After either has failed: what they made is taken back. */
 void device_leave(const struct device *d);
 
-/* Calls `found` for each program on a device, whoever put it there. -1 with a message. */
-int devices_each(int (*found)(const struct if_nameindex *dev, const struct hook *hook, __u32 prog_id, void *ctx),
-		 void *ctx);
+/*
+ * Calls `found` for each program on a device, whoever put it there. -1 with a message, in which `where`, " in netns r1",
+ * names the namespace; "": our own.
+ */
+int devices_each(
+	const char *where,
+	int (*found)(const struct if_nameindex *dev, const struct hook *hook, __u32 prog_id, void *ctx), void *ctx);
 
 /* What is gone meanwhile is no error. `made_clsact`: its clsact goes, too, when nobody's filter is in it. -1 with a message. */
 int device_detach(unsigned int index, const char *place, const struct hook *hook, __u32 prog_id, bool made_clsact);

@@ -15,12 +15,8 @@
 
 #include <linux/nsfs.h>
 
-#include "kernel/sock_diag.h"
 #include "kernel/netlink.h"
 #include "kernel/netns.h"
-#include "kernel/route.h"
-#include "args.h"
-#include "uses/given.h"
 
 #define AVAILABLE_CC "/proc/sys/net/ipv4/tcp_available_congestion_control"
 #define ALLOWED_CC "/proc/sys/net/ipv4/tcp_allowed_congestion_control"
@@ -28,34 +24,6 @@
 #define NAMED "/run/netns"
 #define FIRST "host"
 #define SECONDS 10 /* to look into a foreign namespace */
-#define WARNINGS 5
-
-static int count_one(struct netns *ns, const char *cc)
-{
-	struct cc_use *u;
-
-	for (int i = 0; i < ns->nr_use; i++) {
-		if (!strcmp(ns->use[i].name, cc)) {
-			ns->use[i].sockets++;
-			return 0;
-		}
-	}
-	u = realloc(ns->use, (ns->nr_use + 1) * sizeof(*u));
-	if (!u)
-		return -ENOMEM;
-	ns->use = u;
-	u = &ns->use[ns->nr_use++];
-	snprintf(u->name, sizeof(u->name), "%s", cc);
-	u->sockets = 1;
-	return 0;
-}
-
-static int count_socket(const struct inet_diag_msg *m, size_t len, void *ctx)
-{
-	const char *cc = flow_controller(m, len);
-
-	return cc ? count_one(ctx, cc) : 0;
-}
 
 int netns_default(char name[CC_NAME_LEN])
 {
@@ -131,6 +99,19 @@ bool controller_allowed(const char *but, char name[CC_NAME_LEN])
 	return s;
 }
 
+const char *netns_prefix(const char *name, bool own)
+{
+	static char text[300];
+
+	if (own)
+		return "";
+	if (!strncmp(name, "netns ", 6))
+		snprintf(text, sizeof(text), "ip netns exec %s ", name + 6);
+	else
+		snprintf(text, sizeof(text), "nsenter -t %s -n ", strcmp(name, FIRST) ? name + 4 : "1");
+	return text;
+}
+
 struct walk {
 	int (*look)(const struct netns_id *id, void *ctx);
 	void *ctx;
@@ -144,14 +125,12 @@ static bool same(const struct stat *a, const struct stat *b)
 	return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
 }
 
-/* What we lack ourselves: then a namespace was not looked into that is there, and may be of interest. */
-static bool is_lack(int err)
+bool netns_is_lack(int err)
 {
 	return err == EMFILE || err == ENFILE || err == ENOMEM || err == EIO;
 }
 
-/* Said once: each one that follows lacks the same. */
-static int fail_lack(int err)
+int netns_fail_lack(int err)
 {
 	static bool said;
 
@@ -171,7 +150,7 @@ static int is_foreign(const struct walk *w, int ns)
 		return false;
 	fd = ioctl(ns, NS_GET_USERNS);
 	if (fd < 0)
-		return is_lack(errno) ? fail_lack(errno) : true;
+		return netns_is_lack(errno) ? netns_fail_lack(errno) : true;
 	foreign = fstat(fd, &owner) || !same(&owner, &w->user);
 	close(fd);
 	return foreign;
@@ -193,18 +172,18 @@ static int enter(struct walk *w, int ns, const char *name)
 	int foreign;
 
 	if (fstat(ns, &st))
-		return is_lack(errno) ? fail_lack(errno) : 0;
+		return netns_is_lack(errno) ? netns_fail_lack(errno) : 0;
 	if (is_seen(w, &st))
 		return 0;
 	id = realloc(w->seen, (w->nr + 1) * sizeof(*id));
 	if (!id)
-		return fail_lack(ENOMEM);
+		return netns_fail_lack(ENOMEM);
 	w->seen = id;
 	foreign = is_foreign(w, ns);
 	if (foreign < 0)
 		return -1;
 	if (setns(ns, CLONE_NEWNET))
-		return is_lack(errno) ? fail_lack(errno) : 0;
+		return netns_is_lack(errno) ? netns_fail_lack(errno) : 0;
 	id = &w->seen[w->nr++];
 	*id = (struct netns_id){ .dev = st.st_dev, .ino = st.st_ino, .own = same(&st, &w->own), .foreign = foreign };
 	id->first = !strcmp(name, FIRST);
@@ -228,8 +207,8 @@ static void visit(struct walk *w, const char *path, const char *name)
 	int ns = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (ns < 0) {
-		if (is_lack(errno)) /* else it vanished meanwhile, or is none of ours to see */
-			w->err = fail_lack(errno);
+		if (netns_is_lack(errno)) /* else it vanished meanwhile, or is none of ours to see */
+			w->err = netns_fail_lack(errno);
 		return;
 	}
 	if (enter(w, ns, name))
@@ -250,8 +229,8 @@ static void visit_all(struct walk *w, const char *dir, bool processes)
 		snprintf(name, sizeof(name), "%s %s", processes ? "pid" : "netns", e->d_name);
 		visit(w, path, name);
 	}
-	if (is_lack(errno))
-		w->err = fail_lack(errno);
+	if (netns_is_lack(errno))
+		w->err = netns_fail_lack(errno);
 	if (d)
 		closedir(d);
 }
@@ -274,174 +253,4 @@ int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx)
 	if (w.home >= 0)
 		close(w.home);
 	return w.err;
-}
-
-static int keep_routes(struct netns *ns)
-{
-	struct routes r;
-	int err = routes_get(&r, NULL);
-
-	if (!err && r.nr) {
-		ns->route = calloc(r.nr, sizeof(*ns->route));
-		ns->orphan = calloc(r.nr, sizeof(*ns->orphan));
-		err = ns->route && ns->orphan ? 0 : -ENOMEM;
-	}
-	for (int i = 0; !err && i < r.nr; i++) {
-		struct cc_route *to = *r.route[i].cc ? &ns->route[ns->nr_route++] : &ns->orphan[ns->nr_orphan++];
-
-		memcpy(to->name, r.route[i].cc, sizeof(to->name));
-		memcpy(to->text, r.route[i].text, sizeof(to->text));
-	}
-	routes_free(&r);
-	return err;
-}
-
-struct losses {
-	struct netns *ns;
-	int err;
-};
-
-/* This is one of the routes that `use` remembers. That of a controller which is not there is nowhere to be seen. */
-static void add_lost(const char *text, const struct record *g, void *ctx)
-{
-	struct losses *l = ctx;
-	struct netns *ns = l->ns;
-	struct cc_route *room, lost = {};
-
-	memcpy(lost.name, g->name, sizeof(lost.name));
-	snprintf(lost.text, sizeof(lost.text), "%s", text);
-	for (char *c = lost.text; *c; c++) /* root alone may have named the file otherwise */
-		if (*c < ' ' || *c > '~')
-			return;
-	for (int i = 0; i < ns->nr_route; i++)
-		if (!strcmp(ns->route[i].text, lost.text) && !strcmp(ns->route[i].name, lost.name))
-			return;
-	if (!is_name(lost.name) || controller_available(lost.name) <= 0)
-		return;
-	room = realloc(ns->lost, (ns->nr_lost + 1) * sizeof(*room));
-	if (!room) {
-		l->err = -ENOMEM;
-		return;
-	}
-	ns->lost = room;
-	ns->lost[ns->nr_lost++] = lost;
-}
-
-/* The records that `use` made of the namespace. -errno; a record that cannot be read hides no other. */
-static int keep_records(struct netns *ns, bool *unread)
-{
-	struct losses l = { .ns = ns };
-	struct record g;
-
-	if (state_each_route(add_lost, &l))
-		*unread = true;
-	if (state_peek(state_default(), &g) < 0)
-		*unread = true;
-	else
-		memcpy(ns->given, g.name, sizeof(ns->given));
-	return l.err;
-}
-
-static int read_one(const struct netns_id *id, void *ctx)
-{
-	struct netns_list *l = ctx;
-	struct netns *ns = realloc(l->ns, (l->nr + 1) * sizeof(*ns));
-	int err;
-
-	if (!ns)
-		return fail("out of memory");
-	l->ns = ns;
-	ns = &l->ns[l->nr++];
-	*ns = (struct netns){ .own = id->own, .first = id->first };
-	snprintf(ns->name, sizeof(ns->name), "%s", id->name);
-	if (netns_default(ns->initial))
-		return -1;
-	err = flows_each(~0U, 1 << (INET_DIAG_CONG - 1), count_socket, ns);
-	if (err == -ENOENT && !ns->nr_use)
-		err = 0; /* no tcp_diag module: nothing to count with */
-	if (!err)
-		err = keep_routes(ns);
-	if (!err)
-		err = keep_records(ns, &l->records_unread);
-	if (is_lack(-err))
-		return fail_lack(-err);
-	if (err)
-		ns->unread = netlink_error(err);
-	return 0;
-}
-
-int netns_read(struct netns_list *l)
-{
-	static const struct netns_id own = { .name = "this network namespace", .own = true };
-	bool met = false;
-	int err;
-
-	memset(l, 0, sizeof(*l));
-	err = netns_each(read_one, l);
-	for (int i = 0; i < l->nr; i++)
-		met |= l->ns[i].own;
-	if (!err && !met)
-		err = read_one(&own, l);
-	return err;
-}
-
-int netns_warn(const struct netns_list *l)
-{
-	int nr = 0;
-
-	for (int i = 0; i < l->nr; i++)
-		if (l->ns[i].unread && nr++ < WARNINGS)
-			fail("%s cannot be read: %s: what uses a controller there is not known", l->ns[i].name,
-			     l->ns[i].unread);
-	if (nr > WARNINGS)
-		fail("so are %d more", nr - WARNINGS);
-	return nr || l->records_unread ? -1 : 0;
-}
-
-void netns_free(struct netns_list *l)
-{
-	for (int i = 0; i < l->nr; i++) {
-		free(l->ns[i].use);
-		free(l->ns[i].route);
-		free(l->ns[i].orphan);
-		free(l->ns[i].lost);
-	}
-	free(l->ns);
-	memset(l, 0, sizeof(*l));
-}
-
-unsigned int netns_sockets(const struct netns *ns, const char *cc)
-{
-	for (int i = 0; i < ns->nr_use; i++)
-		if (!strcmp(ns->use[i].name, cc))
-			return ns->use[i].sockets;
-	return 0;
-}
-
-static unsigned int count_routes(const struct cc_route *at, int nr, const char *cc)
-{
-	unsigned int n = 0;
-
-	for (int i = 0; i < nr; i++)
-		n += !strcmp(at[i].name, cc);
-	return n;
-}
-
-unsigned int netns_routes(const struct netns *ns, const char *cc)
-{
-	return count_routes(ns->route, ns->nr_route, cc);
-}
-
-bool netns_lost_default(const struct netns *ns, const char *cc)
-{
-	return !strcmp(ns->given, cc) && strcmp(ns->initial, cc);
-}
-
-unsigned int count_lost(const struct netns_list *l, const char *cc)
-{
-	unsigned int n = 0;
-
-	for (int i = 0; i < l->nr; i++)
-		n += count_routes(l->ns[i].lost, l->ns[i].nr_lost, cc) + netns_lost_default(&l->ns[i], cc);
-	return n;
 }

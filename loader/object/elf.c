@@ -44,7 +44,7 @@ int file_open(const char *path, size_t most, size_t *size, const char **why)
 	return -1;
 }
 
-const char *image_read(const char *path, void **image, size_t *size)
+const char *elf_read(const char *path, void **image, size_t *size)
 {
 	const char *why;
 	int fd = file_open(path, OBJECT_MAX, size, &why);
@@ -91,7 +91,7 @@ static char *text_in(void *image, size_t size, const Elf64_Shdr *texts, size_t a
 	return text;
 }
 
-char *image_section(void *image, size_t size, const char *name, size_t *bytes)
+char *elf_section(void *image, size_t size, const char *name, size_t *bytes)
 {
 	Elf64_Shdr *names, *sh;
 	int nr;
@@ -108,7 +108,7 @@ char *image_section(void *image, size_t size, const char *name, size_t *bytes)
 	return NULL;
 }
 
-const char *image_unfit(void *image, size_t size)
+const char *elf_unfit(void *image, size_t size)
 {
 	const Elf64_Ehdr *h = image;
 	Elf64_Shdr *names;
@@ -123,12 +123,12 @@ const char *image_unfit(void *image, size_t size)
 	return h->e_ident[EI_DATA] == ELFDATA2LSB ? NULL : "it is for machines of the other byte order";
 }
 
-bool image_symbol(void *image, size_t size, unsigned int nth, struct image_symbol *found)
+bool elf_symbol(void *image, size_t size, unsigned int nth, struct elf_symbol *found)
 {
 	Elf64_Shdr *names, *sh;
 	int nr;
 
-	*found = (struct image_symbol){};
+	*found = (struct elf_symbol){};
 	sh = sections(image, size, &nr, &names);
 	for (int i = 0; sh && i < nr; i++) {
 		const Elf64_Sym *symbol;
@@ -155,7 +155,7 @@ bool image_symbol(void *image, size_t size, unsigned int nth, struct image_symbo
 	return false;
 }
 
-bool image_refers(void *image, size_t size, const struct image_symbol *from, unsigned int to)
+bool elf_refers(void *image, size_t size, const struct elf_symbol *from, unsigned int to)
 {
 	Elf64_Shdr *names, *sh;
 	int nr;
@@ -175,7 +175,7 @@ bool image_refers(void *image, size_t size, const struct image_symbol *from, uns
 	return false;
 }
 
-void image_swap(void *image, size_t size, const char *longer, const char *shorter)
+void elf_swap(void *image, size_t size, const char *longer, const char *shorter)
 {
 	size_t cut = strlen(shorter), rest = 0;
 	Elf64_Shdr *names, *sh, *other = NULL;

@@ -9,13 +9,13 @@
 /* A FIFO would be waited for without end, and a sparse file have any size. -1 with `why`, else a descriptor. */
 int file_open(const char *path, size_t most, size_t *size, const char **why);
 /* Why it cannot be read, or NULL. */
-const char *image_read(const char *path, void **image, size_t *size);
+const char *elf_read(const char *path, void **image, size_t *size);
 /* Why it is no object of BPF's, or NULL. */
-const char *image_unfit(void *image, size_t size);
+const char *elf_unfit(void *image, size_t size);
 /* Where a section's bytes lie in the file, and how many; NULL if it has none by that name. */
-char *image_section(void *image, size_t size, const char *name, size_t *bytes);
+char *elf_section(void *image, size_t size, const char *name, size_t *bytes);
 
-struct image_symbol {
+struct elf_symbol {
 	const char *name;        /* NULL: it has none that can be read */
 	const char *section;     /* NULL: it has no bytes in the file */
 	unsigned int section_nr;
@@ -24,13 +24,13 @@ struct image_symbol {
 };
 
 /* The `nth` symbol; false: there are no more. */
-bool image_symbol(void *image, size_t size, unsigned int nth, struct image_symbol *found);
+bool elf_symbol(void *image, size_t size, unsigned int nth, struct elf_symbol *found);
 /* Does a symbol's value name the symbol number `to`, as a struct names a function? */
-bool image_refers(void *image, size_t size, const struct image_symbol *from, unsigned int to);
+bool elf_refers(void *image, size_t size, const struct elf_symbol *from, unsigned int to);
 /*
  * A section whose name begins with that of another, and a dot, takes it; the other, if there is one, gets what is left:
  * .a.b is .a from now on, and what was .a is b.
  */
-void image_swap(void *image, size_t size, const char *longer, const char *shorter);
+void elf_swap(void *image, size_t size, const char *longer, const char *shorter);
 
 #endif

@@ -107,7 +107,7 @@ static bool is_controller(const char *path, const char **why)
 	void *image;
 	size_t size;
 	static char told[PATH_MAX];
-	const char *unread = image_read(path, &image, &size);
+	const char *unread = elf_read(path, &image, &size);
 	bool yes = true;
 
 	if (unread && !*why) {
@@ -293,7 +293,7 @@ static int open_as(struct object *o, const char *spec, bool ops, const char *ali
 	memset(o, 0, sizeof(*o));
 	if (find(&at, spec))
 		return -1;
-	why = image_read(at.path, &o->image, &o->size);
+	why = elf_read(at.path, &o->image, &o->size);
 	if (why)
 		return fail("cannot read %s: %s", at.path, why);
 	o->path = realpath(at.path, NULL);

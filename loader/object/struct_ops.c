@@ -22,8 +22,8 @@ bool ops_are_in(void *image, size_t size)
 	size_t bytes;
 
 	/* an ELF file has a section without a name */
-	return !image_section(image, size, "", &bytes) || image_section(image, size, OPS_SECTION, &bytes) ||
-	       image_section(image, size, LINK_SECTION, &bytes);
+	return !elf_section(image, size, "", &bytes) || elf_section(image, size, OPS_SECTION, &bytes) ||
+	       elf_section(image, size, LINK_SECTION, &bytes);
 }
 
 /* The type of a variable; NULL: there is none of that name. */
@@ -36,7 +36,7 @@ static const struct btf_type *type_of(const struct btf *btf, const char *variabl
 }
 
 /* Its flags; 0: its type has none. */
-static __u32 flags_of(const struct image_symbol *s, const struct btf *btf, const struct btf_type *t)
+static __u32 flags_of(const struct elf_symbol *s, const struct btf *btf, const struct btf_type *t)
 {
 	const struct btf_member *m = btf_member_find(btf, t, "flags");
 	__u32 flags = 0;
@@ -47,7 +47,7 @@ static __u32 flags_of(const struct image_symbol *s, const struct btf *btf, const
 }
 
 /* Is the symbol a controller? */
-static bool is_ops(struct ops *ops, const struct image_symbol *s, const struct btf *btf)
+static bool is_ops(struct ops *ops, const struct elf_symbol *s, const struct btf *btf)
 {
 	const struct btf_type *t;
 	const struct btf_member *m;
@@ -113,9 +113,9 @@ static int choose(struct ops *found, const struct ops *all, int nr, const char *
 
 int ops_find(struct ops *found, void *image, size_t size, const char *file, const char *wanted)
 {
-	const char *why = image_unfit(image, size);
+	const char *why = elf_unfit(image, size);
 	struct ops all[OPS_MAX];
-	struct image_symbol s;
+	struct elf_symbol s;
 	struct btf *btf;
 	size_t bytes;
 	char *types;
@@ -123,13 +123,13 @@ int ops_find(struct ops *found, void *image, size_t size, const char *file, cons
 
 	if (why)
 		return fail("%s: not a BPF object: %s: build it with `clang -target bpf -g -O2 -c`", file, why);
-	types = image_section(image, size, ".BTF", &bytes);
+	types = elf_section(image, size, ".BTF", &bytes);
 	if (!types)
 		return fail("%s has no BTF: build it with clang -g", file);
 	btf = btf__new(types, bytes);
 	if (!btf)
 		return fail("%s: not a BPF object: its BTF cannot be read: %s", file, strerror(errno));
-	for (unsigned int i = 0; nr < OPS_MAX && image_symbol(image, size, i, &s); i++)
+	for (unsigned int i = 0; nr < OPS_MAX && elf_symbol(image, size, i, &s); i++)
 		nr += is_ops(&all[nr], &s, btf);
 	err = choose(found, all, nr, file, wanted);
 	btf__free(btf);
@@ -138,12 +138,12 @@ int ops_find(struct ops *found, void *image, size_t size, const char *file, cons
 
 int ops_check_programs(const struct ops *ops, void *image, size_t size, const char *file)
 {
-	struct image_symbol s;
+	struct elf_symbol s;
 
-	for (unsigned int i = 0; image_symbol(image, size, i, &s); i++) {
+	for (unsigned int i = 0; elf_symbol(image, size, i, &s); i++) {
 		const char *name = s.name && *s.name ? s.name : "a program";
 
-		if (!s.section || strstr(s.section, "struct_ops") || !image_refers(image, size, &ops->symbol, i))
+		if (!s.section || strstr(s.section, "struct_ops") || !elf_refers(image, size, &ops->symbol, i))
 			continue;
 		return fail("%s: %s has %s, which stands in section %s: write SEC(\"struct_ops/%s\") before it, and "
 			    "BPF_PROG() round its name",
@@ -152,7 +152,7 @@ int ops_check_programs(const struct ops *ops, void *image, size_t size, const ch
 	return 0;
 }
 
-/* What image_swap() does with the sections' names, for the types that stand for them. */
+/* What elf_swap() does with the sections' names, for the types that stand for them. */
 static void swap_types(char *types, size_t bytes)
 {
 	const struct btf_header *h = (struct btf_header *)types;
@@ -184,9 +184,9 @@ static void settle_constants(void *image, size_t size)
 	static const char *const sections[] = { ".rodata.cst32", ".rodata.cst16", ".rodata.cst8", ".rodata.cst4" };
 	size_t bytes;
 
-	for (int i = 0; i < 4 && !image_section(image, size, ".rodata", &bytes); i++)
-		if (image_section(image, size, sections[i], &bytes))
-			image_swap(image, size, sections[i], ".rodata");
+	for (int i = 0; i < 4 && !elf_section(image, size, ".rodata", &bytes); i++)
+		if (elf_section(image, size, sections[i], &bytes))
+			elf_swap(image, size, sections[i], ".rodata");
 }
 
 void ops_settle(const struct ops *ops, void *image, size_t size, const char *alias)
@@ -201,19 +201,19 @@ void ops_settle(const struct ops *ops, void *image, size_t size, const char *ali
 	settle_constants(image, size);
 	if (strcmp(ops->symbol.section, LINK_SECTION))
 		return;
-	types = image_section(image, size, ".BTF", &bytes);
+	types = elf_section(image, size, ".BTF", &bytes);
 	if (types)
 		swap_types(types, bytes);
-	image_swap(image, size, LINK_SECTION, OPS_SECTION);
+	elf_swap(image, size, LINK_SECTION, OPS_SECTION);
 }
 
 void ops_wake_modules(void *image, size_t size)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, IPPROTO_TCP);
 	char name[CC_NAME_LEN], last[CC_NAME_LEN] = "";
-	struct image_symbol s;
+	struct elf_symbol s;
 
-	for (unsigned int i = 0; fd >= 0 && image_symbol(image, size, i, &s); i++) {
+	for (unsigned int i = 0; fd >= 0 && elf_symbol(image, size, i, &s); i++) {
 		size_t n = s.name && !s.section ? strcspn(s.name, "_") : 0;
 
 		if (!n || n >= sizeof(name) || !s.name[n])
@@ -234,10 +234,10 @@ void ops_wake_modules(void *image, size_t size)
 /* Does the struct name the program? */
 static bool names(const struct ops *ops, void *image, size_t size, const char *program)
 {
-	struct image_symbol s;
+	struct elf_symbol s;
 
-	for (unsigned int i = 0; image_symbol(image, size, i, &s); i++)
-		if (s.name && !strcmp(s.name, program) && image_refers(image, size, &ops->symbol, i))
+	for (unsigned int i = 0; elf_symbol(image, size, i, &s); i++)
+		if (s.name && !strcmp(s.name, program) && elf_refers(image, size, &ops->symbol, i))
 			return true;
 	return false;
 }

@@ -17,7 +17,7 @@
 #define ECT_1 0x8 /* of its flags: TCP_CONG_ECT_1_NEGOTIATION, of Linux 7.0 and later; before, the bit means nothing */
 
 struct ops {
-	struct image_symbol symbol; /* its variable */
+	struct elf_symbol symbol; /* its variable */
 	char *name; /* what it registers as: CC_NAME_LEN bytes of the file */
 	bool l4s; /* it asks that its packets leave as ECT(1) */
 };

@@ -47,14 +47,26 @@ void thinning_members(const struct thinning *t)
 	members(integer_of("acks_sent", t->sent), integer_of("acks_dropped", t->dropped));
 }
 
-const char *thinning_option(const char *cgroup)
+bool thinning_elsewhere(const struct attachments *all, const char *dev, struct thinning *t)
 {
-	static char text[PATH_MAX + 16];
+	int i = 0;
 
-	if (is_on_device(cgroup))
-		snprintf(text, sizeof(text), "--dev %s", cgroup + strlen(ON_DEVICE));
+	while (thinning_next(all, &i, t))
+		if (!strcmp(t->at->device, dev) && !t->at->netns->own)
+			return true;
+	return false;
+}
+
+const char *thinning_command(const struct thinning *t, const char *words)
+{
+	const struct netns_id *netns = t->at->netns;
+	static char text[PATH_MAX + 400];
+
+	if (netns)
+		snprintf(text, sizeof(text), "%sasymcc %s --dev %s", netns_prefix(netns->name, netns->own), words,
+			 t->at->device);
 	else
-		snprintf(text, sizeof(text), "--cgroup %s", cgroup);
+		snprintf(text, sizeof(text), "asymcc %s --cgroup %s", words, t->cgroup);
 	return text;
 }
 

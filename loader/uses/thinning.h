@@ -23,8 +23,10 @@ bool thinning_next(const struct attachments *all, int *i, struct thinning *t);
 const char *thinning_text(const char *cgroup);
 /* Members of a JSON object. */
 void thinning_members(const struct thinning *t);
-/* "--cgroup PATH", "--dev NAME", till the next call. */
-const char *thinning_option(const char *cgroup);
+/* One that is on a device of that name in another network namespace. */
+bool thinning_elsewhere(const struct attachments *all, const char *dev, struct thinning *t);
+/* A command that acts on it alone, such as "ip netns exec r1 asymcc show thin --dev wan0"; till the next call. */
+const char *thinning_command(const struct thinning *t, const char *words);
 /* -1 with a message. */
 int thinning_count(struct thinning *t);
 

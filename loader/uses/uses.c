@@ -102,7 +102,7 @@ void uses_print(const struct uses *u, const char *verb)
 	putchar('\n');
 }
 
-char *users_text(const struct netns_list *l, const struct attachments *all, const char *cc, bool sockets)
+char *users_text(const struct users *l, const struct attachments *all, const char *cc, bool sockets)
 {
 	const char *between = "";
 	char *text = NULL;

@@ -5,8 +5,9 @@
 
 #include "args.h"
 #include "kernel/attachments.h"
-#include "kernel/netns.h"
+#include "kernel/route.h"
 #include "uses/share.h"
+#include "uses/users.h"
 
 /* What `use` and `unuse` name. */
 struct uses {
@@ -54,7 +55,7 @@ void uses_print(const struct uses *u, const char *verb);
  * "default of host, route 198.51.100.0/24 and 3 sockets in host; cgroup /sys/fs/cgroup/bulk", in memory to be
  * freed; "" if nobody does. `sockets`: count those, too.
  */
-char *users_text(const struct netns_list *l, const struct attachments *all, const char *cc, bool sockets);
+char *users_text(const struct users *l, const struct attachments *all, const char *cc, bool sockets);
 
 /*
  * Take `cc` back wherever it is used, or from all routes only. Returns from how many places. *left: foreign

@@ -46,11 +46,12 @@ static const char *controller_of_route(const struct netns *ns, const char *text)
 
 static void report_netns(struct report *r, const struct netns *ns)
 {
-	char mend[300];
+	const char *there = netns_prefix(ns->name, ns->own);
+	char mend[900];
 
 	if (*ns->given && strcmp(ns->given, ns->initial)) {
-		snprintf(mend, sizeof(mend), "asymcc use %s --default there again, or asymcc unuse %s --default",
-			 ns->given, ns->given);
+		snprintf(mend, sizeof(mend), "%sasymcc use %s --default again, or %sasymcc unuse %s --default", there,
+			 ns->given, there, ns->given);
 		report(r, NOTE, ns->given, mend, "it was made the default of %s, which has %s now", ns->name,
 		       ns->initial);
 	}
@@ -58,9 +59,9 @@ static void report_netns(struct report *r, const struct netns *ns)
 		const char *cc = ns->lost[i].name, *text = ns->lost[i].text, *now = controller_of_route(ns, text);
 
 		snprintf(mend, sizeof(mend),
-			 "asymcc use %s --route %.*s there again, or asymcc unuse %s; a network manager that does so "
+			 "%sasymcc use %s --route %.*s again, or asymcc unuse %s; a network manager that does so "
 			 "can be told to run `systemctl reload asymcc@%s` after it",
-			 cc, (int)strcspn(text, " "), text, cc, cc);
+			 there, cc, (int)strcspn(text, " "), text, cc, cc);
 		report(r, BAD, cc, mend, "route %s in %s was given it, and %s%s", text, ns->name,
 		       now ? "has another now: " : "is gone, or was written anew without it", now ? now : "");
 	}
@@ -85,7 +86,7 @@ static void report_after(struct report *r, const struct attached *ours, const st
 int findings_report(struct report *r, const struct inventory *now, bool blind)
 {
 	struct thinning t;
-	char mend[300];
+	char mend[900];
 	int n = 0;
 
 	for (int i = 0; i < now->users.nr; i++)
@@ -105,9 +106,21 @@ int findings_report(struct report *r, const struct inventory *now, bool blind)
 			report(r, BAD, ours->used, mend, "cgroup %s is given it, and it is not loaded", ours->cgroup);
 	}
 	while (thinning_next(&now->all, &n, &t)) {
-		snprintf(mend, sizeof(mend), "asymcc thin --off %s, then thin there again", thinning_option(t.cgroup));
+		snprintf(mend, sizeof(mend), "%s, then thin there again", thinning_command(&t, "thin --off"));
 		if (t.programs < THINNING_PROGRAMS)
 			report(r, BAD, THIN, mend, "%s has only a part of its programs", t.cgroup);
 	}
 	return 0;
+}
+
+void findings_hidden(struct report *r, const struct attachments *all)
+{
+	int nr = attachments_hidden(all, NULL, false);
+
+	if (nr > 0)
+		report(r, NOTE, "programs", NULL,
+		       "some of asymcc run in a network namespace or a cgroup that cannot be seen from here");
+	else if (nr < 0)
+		report(r, NOTE, "programs", NULL,
+		       "whether some of asymcc run elsewhere is not known (the reason is on standard error)");
 }

@@ -37,18 +37,13 @@ from pathlib import Path
 from tests.live.cgroups import remove_cgroup
 from tests.live.harness import ASYMCC, CGROUP2, ROOT, STATE
 from tests.live.resume import Progress
-from tests.live.sources import HALVES, build_halves
+from tests.live.sources import FOREIGN, HALVES, build_halves
 
 DEFAULT = Path("/proc/sys/net/ipv4/tcp_congestion_control")
 AVAILABLE = Path("/proc/sys/net/ipv4/tcp_available_congestion_control")
 CC, OTHER, ORIGINAL = "faulty", "faulty2", "original"
 THINNING = {"thin_egress", "thin_ingress"}
 KINDS = {"ingress": 0, "egress": 1, "sock_ops": 3}  # enum bpf_attach_type
-FOREIGN = """
-SEC("sockops") int t_opts(struct bpf_sock_ops *ops) { return 1; }
-SEC("cgroup_skb/egress") int t_sent_packets_(struct __sk_buff *skb) { return 1; }
-SEC("cgroup_skb/ingress") int foreign(struct __sk_buff *skb) { return 1; }
-"""
 NS = f"""
 umount -l -a -t cgroup2
 mount -t cgroup2 none {{mount}}

@@ -59,6 +59,11 @@ def asymcc(*argv, **kw) -> str:
     return run(ASYMCC, *argv, **kw).stdout
 
 
+def named_command(text: str) -> list[str]:
+    """The words of a command that asymcc names, for its build here."""
+    return [str(ASYMCC) if word == "asymcc" else word for word in text.split()]
+
+
 def refusal(done: subprocess.CompletedProcess, code: int = 1) -> str:
     """The one line on stderr of a command that must fail."""
     assert done.returncode == code, done.stdout + done.stderr
@@ -87,6 +92,18 @@ def kernel_has(name: str) -> bool:
 
 def values(name: str, what: str = "parameters") -> dict[str, int]:
     return {v["name"]: v["value"] for v in json.loads(asymcc("show", name, "--json"))[what]}
+
+
+NOBODY = "setpriv --reuid=65534 --regid=65534 --clear-groups".split()
+
+
+def open_to_all(folder: Path, *files: Path) -> None:
+    """These files there. pytest's folders are closed to others."""
+    for file in files:
+        shutil.copy(file, folder)
+    for place in (folder, *folder.parents):
+        if place != Path("/tmp") and Path("/tmp") in place.parents:
+            place.chmod(0o755)
 
 
 def endpoint(role: str, ns: str = "", **options) -> list:

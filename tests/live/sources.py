@@ -102,6 +102,7 @@ int bpf_prog_attach(int p, int fd, int type, unsigned flags) { return CALL(int, 
 int bpf_prog_attach_opts(int p, int fd, int type, void *o) { return CALL(int, bpf_prog_attach_opts, p, fd, type, o); }
 int bpf_prog_detach2(int p, int fd, int type) { return CALL(int, bpf_prog_detach2, p, fd, type); }
 int bpf_map_delete_elem(int fd, const void *key) { return CALL(int, bpf_map_delete_elem, fd, key); }
+int usleep(unsigned us) { return CALL(int, usleep, us); }
 int renameat(int f, const char *from, int t, const char *to) { return CALL(int, renameat, f, from, t, to); }
 int unlinkat(int fd, const char *path, int flags) { return CALL(int, unlinkat, fd, path, flags); }
 ssize_t write(int fd, const void *data, size_t n) { return CALL(ssize_t, write, fd, data, n); }
@@ -109,6 +110,8 @@ ssize_t send(int fd, const void *data, size_t n, int flags) { return CALL(ssize_
 long any_call(long nr, long a, long b, long c, long d, long e, long f) __asm__("syscall");
 long any_call(long nr, long a, long b, long c, long d, long e, long f) {
 	if (nr == __NR_bpf && a == 0 && trips("MAP_CREATE ")) return -1;
+	if (nr == __NR_bpf && a == 11 && trips("PROG_GET_NEXT_ID ")) return -1;
+	if (nr == __NR_bpf && a == 16 && ((unsigned *)b)[1] == 46 && trips("TCX_QUERY ")) return -1;
 	if (nr == __NR_bpf && a == 35 && trips("PROG_BIND_MAP ")) return -1;
 	if (nr == __NR_bpf && a == 28 && trips("LINK_CREATE ")) return -1;
 	if (nr == __NR_bpf && a == 33 && trips("ITER_CREATE ")) return -1;

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.harness import ASYMCC, BTF, asymcc, kernel_has, pytestmark, refused, run  # noqa: F401
+from tests.live.harness import ASYMCC, BTF, NOBODY, asymcc, kernel_has, open_to_all, pytestmark, refused, run  # noqa: F401
 
 
 @pytest.mark.parametrize(
@@ -138,12 +138,8 @@ def test_no_option_takes_nothing(option):
     "argv", [["list"], ["show", "fast"], ["load", "fast"], ["unload", "fast"], ["trace", "-o", "/dev/null"]]
 )
 def test_not_root(argv, tmp_path):
-    for f in (ASYMCC, ASYMCC.parent / "fast.bpf.o", ASYMCC.parent / "trace.bpf.o"):
-        shutil.copy(f, tmp_path)
-    for folder in (tmp_path, *tmp_path.parents):  # pytest's folders are closed to others
-        if folder != Path("/tmp") and Path("/tmp") in folder.parents:
-            folder.chmod(0o755)
-    done = run("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", tmp_path / "asymcc", *argv, check=False)
+    open_to_all(tmp_path, ASYMCC, ASYMCC.parent / "fast.bpf.o", ASYMCC.parent / "trace.bpf.o")
+    done = run(*NOBODY, tmp_path / "asymcc", *argv, check=False)
     assert done.returncode == 1 and "root" in done.stderr and done.stderr.count("\n") == 1, done.stderr
 
 

@@ -14,12 +14,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from asymlab.guest.host import HostRecord
-from tests.live.harness import ASYMCC, asymcc, kernel_has, listed, other, run, saying, unique
+from tests.live.harness import ASYMCC, NOBODY, asymcc, kernel_has, listed, other, run, saying, unique
 from tests.live.harness import pytestmark as pytestmark
 
-OWNER = (
-    *"setpriv --reuid=65534 --regid=65534 --clear-groups unshare --user --map-root-user --net --kill-child".split(),
-)
+OWNER = (*NOBODY, *"unshare --user --map-root-user --net --kill-child".split())
 
 
 def test_forged_netlink_messages_are_not_heard():

@@ -12,7 +12,7 @@ from datetime import datetime
 
 import pytest
 
-from tests.live.harness import ASYMCC, STATE, asymcc, listed, needs_cgroup2, pytestmark, run  # noqa: F401
+from tests.live.harness import ASYMCC, NOBODY, STATE, asymcc, listed, named_command, needs_cgroup2, pytestmark, run  # noqa: F401
 from tests.live.pairs import PLAIN, enter, held_open, inside, set_default
 
 
@@ -64,9 +64,11 @@ def test_what_another_program_registered_is_told_as_such(alias, tmp_path):
     assert f"  {name}: object fast, not loaded by asymcc, since " in asymcc("status")
 
 
+@pytest.mark.parametrize("end", ["use", "unuse"])
 @pytest.mark.parametrize("way", ["default", "route", "route's controller", "program", "cgroup"])
-def test_what_others_change_is_told_until_it_is_taken_back(way, alias, pair, cgroup):
-    """By sysctl, as systemd-networkd and NetworkManager do with routes, by bpftool, by a restart of a service."""
+def test_what_others_change_is_told_until_it_is_taken_back(way, end, alias, pair, cgroup):
+    """By sysctl, as systemd-networkd and NetworkManager do with routes, by bpftool, by a restart of a service. The mend
+    acts in the namespace, wherever it is run."""
     name = alias()
     asymcc("load", "fast", "--as", name)
     use = {
@@ -97,12 +99,16 @@ def test_what_others_change_is_told_until_it_is_taken_back(way, alias, pair, cgr
         "program": f"cgroup {cgroup.path} was given it, and has it no more",
         "cgroup": f"cgroup {cgroup.path} was given it, and was removed since, as by a restart of its service",
     }[way]
-    assert texts(status()["others"], name) == [expected]
-    inside(pair, "unuse", name, *(use if way != "route" else []))
+    ((text, mend),) = [(row["text"], row["mend"]) for row in status()["others"] if row["name"] == name]
+    assert text == expected
+    cgroup.path.mkdir(exist_ok=True)
+    again, back = mend.split(", or ")
+    if end == "use":
+        run(*named_command(again.removesuffix(" when it is there again").removesuffix(" again")))
+    else:
+        run(*named_command(back.partition(";")[0]))
     assert texts(status()["others"], name) == []
-    asymcc("unload", name)
-    if way == "cgroup":
-        cgroup.path.mkdir()
+    asymcc("unload", name, *["--drain"] * (end == "use"))
 
 
 @needs_cgroup2
@@ -183,7 +189,7 @@ def test_without_rights_it_tells_what_it_could_not_see(alias, pair):
     name = alias()
     asymcc("load", "fast", "--as", name)
     inside(pair, "use", name, "--route", "10.9.0.0/24")
-    nobody = [*enter(pair.client), "setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all"]
+    nobody = [*enter(pair.client), *NOBODY, "--bounding-set=-all"]
     with held_open(pair, name):
         seen = status(*nobody)
         text = run(*nobody, ASYMCC, "status").stdout

@@ -186,7 +186,7 @@ def test_top_tells_new_numbers(pair, thinned):
 
 def test_of_several_cgroups_one_is_shown(thinned, cgroup):
     asymcc("thin", "--cgroup", cgroup.path, "--max", 7)
-    assert "ACKs are thinned in several cgroups: choose one with --cgroup" in refused("show", "thin")
+    assert "several places: choose one with --cgroup or --dev, such as `asymcc show thin --" in refused("show", "thin")
     for path, most in ((thinned, 16), (cgroup.path, 7)):
         shown = json.loads(asymcc("show", "thin", "--cgroup", path, "--json"))
         assert shown["cgroups"] == [str(path)]

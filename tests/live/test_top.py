@@ -10,7 +10,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import struct
 import subprocess
@@ -20,7 +19,20 @@ from pathlib import Path
 
 import pytest
 
-from tests.live.harness import ASYMCC, asymcc, endpoint, expect, kernel_has, program, pytestmark, refused, run, saying  # noqa: F401
+from tests.live.harness import (  # noqa: F401
+    ASYMCC,
+    NOBODY,
+    asymcc,
+    endpoint,
+    expect,
+    kernel_has,
+    open_to_all,
+    program,
+    pytestmark,
+    refused,
+    run,
+    saying,
+)
 from tests.live.pairs import listening
 
 
@@ -222,16 +234,8 @@ def test_states(loaded, pair):
 def test_not_root(loaded, pair, tmp_path):
     """Sees the flows of its own namespace, and says that these are not all."""
     name = loaded("fast")
-    shutil.copy(ASYMCC, tmp_path)
-    for folder in (tmp_path, *tmp_path.parents):  # pytest's folders are closed to others
-        if folder != Path("/tmp") and Path("/tmp") in folder.parents:
-            folder.chmod(0o755)
-    nobody = (
-        *f"ip netns exec {pair.client} setpriv --reuid=65534 --regid=65534 --clear-groups".split(),
-        tmp_path / "asymcc",
-        "top",
-        name,
-    )
+    open_to_all(tmp_path, ASYMCC)
+    nobody = ("ip", "netns", "exec", pair.client, *NOBODY, tmp_path / "asymcc", "top", name)
     with flows(pair.server, pair.client, f"10.9.0.2/7109/{name}/1000", sink_cc=name):
         report, text = json.loads(run(*nobody, "--json").stdout), run(*nobody).stdout.splitlines()
     assert report["all_namespaces"] is False

@@ -14,6 +14,7 @@
 #include "kernel/route.c"
 #include "kernel/route_lookup.c"
 #include "kernel/route_message.c"
+#include "uses/users.c"
 
 /* In memory of just that size. The numbers that it answers are no secret here. */
 static void answer_with(const unsigned char *data, size_t size, const struct answer *a)

@@ -21,7 +21,7 @@ int controller_available(const char *cc)
 
 static void *copy_of(void *image, size_t size, const char *section, size_t *bytes)
 {
-	const void *data = image_section(image, size, section, bytes);
+	const void *data = elf_section(image, size, section, bytes);
 	void *copy = data ? malloc(*bytes ? *bytes : 1) : NULL; /* a step too far is seen */
 
 	return copy ? memcpy(copy, data, *bytes) : NULL;
@@ -65,7 +65,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	if (!ops_find(&ops, o.image, size, "fuzz", "")) {
 		snprintf(o.ops_name, sizeof(o.ops_name), "%.15s", ops.name);
 		for (unsigned int i = 0; i < 64; i++)
-			presets += image_refers(o.image, size, &ops.symbol, i);
+			presets += elf_refers(o.image, size, &ops.symbol, i);
 		ops_check_programs(&ops, o.image, size, "fuzz");
 		ops_settle(&ops, o.image, size, "fuzz");
 	}

@@ -4,12 +4,12 @@
 #define INVENTORY_H
 
 #include "kernel/attachments.h"
-#include "kernel/netns.h"
 #include "kernel/registry.h"
+#include "uses/users.h"
 
 struct inventory {
 	struct registry registry;
-	struct netns_list users;
+	struct users users;
 	struct attachments all;
 	struct attachments *after; /* what runs after each of these */
 };
