@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the user writes, by kind. */
+/* The user's words, by kind. */
 #ifndef ARGS_H
 #define ARGS_H
 

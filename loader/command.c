@@ -171,7 +171,7 @@ static int parse(const struct command *c, int argc, char **argv)
 	return -1;
 }
 
-/* What stands beside the options; a last kind of word that is a list takes the rest. */
+/* The words beside the options; a last kind of word that is a list takes the rest. */
 static int take_words(const struct command *c, int n, char **words)
 {
 	int nr = 0, least = 0, err = 0;

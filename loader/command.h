@@ -53,7 +53,7 @@ const char *option_text(const struct opt *o);
 /* Options out of a file, as if they stood on the command line. -1 with a message. */
 int options_parse(const struct command *c, const struct texts *words);
 
-/* What the command line says is done; `all` ends with NULL. Returns the exit status. */
+/* Runs the command line; `all` ends with NULL. Returns the exit status. */
 int command_line(const struct command *const *all, int argc, char **argv);
 
 #endif

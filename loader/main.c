@@ -2,8 +2,8 @@
 /*
  * asymcc: congestion controllers written in BPF, in service.
  *
- * What is registered, with which values, and who uses it is read from the kernel each time; uses/state.h has the little
- * that the kernel does not tell.
+ * It reads from the kernel, each time, which controllers are registered, with which values, and who uses them;
+ * uses/state.h has the little that the kernel does not tell.
  *
  * kernel/: what is asked of the kernel, and told to it. object/: a built object, its controllers and variables. uses/: what gives
  * a controller to connections, and what is remembered of that. view/: text, JSON and metrics. commands/: a file for each.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* What the tables of the commands tell: `asymcc completion`, `asymcc manual`. */
+/* The tables of the commands as text: `asymcc completion`, `asymcc manual`. */
 #include <stdio.h>
 #include <string.h>
 

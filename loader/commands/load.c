@@ -88,7 +88,7 @@ static void print_registered(const struct load *l)
 	putchar('\n');
 }
 
-/* Of another loader's object: what it has besides, and does without. */
+/* The parts of another loader's object that asymcc leaves out. */
 static void print_left_out(const struct object *o)
 {
 	const char *sep =
@@ -154,7 +154,7 @@ static int check_name(struct load *l)
 	return 0;
 }
 
-/* Where its programs go: into the cgroup named, or that of the one that is replaced. */
+/* Its programs go into the cgroup named, or that of the one that is replaced. */
 static int check_cgroup(struct load *l)
 {
 	const char *path;
@@ -170,7 +170,7 @@ static int check_cgroup(struct load *l)
 		       : 0;
 }
 
-/* What is registered by that name is what would be put in: so loading twice is no error. */
+/* Loading twice is no error: the name may already have just what would be put in. */
 static int check_same(const struct load *l)
 {
 	const char *name = l->o.ops_name;

@@ -53,7 +53,7 @@ static int collect(struct texts *set)
 	return err || !args.atm ? err : texts_add(set, "atm=1");
 }
 
-/* What asymcc itself knows of the device. */
+/* asymcc itself knows that of the device. */
 static int fail_constant(const struct var *v)
 {
 	return fail("--set %s: only asymcc sets it", v->name);

@@ -394,7 +394,7 @@ static int watch(struct picture *p)
 	return err;
 }
 
-/* Rates are of what happens between two looks. What could be read; -1 if that is not all. */
+/* Rates are of what happens between two looks. Prints all that could be read; -1 if something could not. */
 static int print_once(struct picture *p)
 {
 	const struct sockets *l = &p->sockets;

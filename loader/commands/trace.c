@@ -205,7 +205,7 @@ static FILE *open_output(const char *path)
 	return f;
 }
 
-/* What a trace has in the kernel, and the file. */
+/* A trace's objects in the kernel, and its file. */
 struct tracer {
 	struct object o;
 	struct bpf_link *links[MAX_PROGRAMS];
@@ -290,7 +290,7 @@ static void detach(struct tracer *t)
 		bpf_link__destroy(t->links[--t->nr_links]);
 }
 
-/* What came last, and the end of the file. Returns -errno. */
+/* Writes the last records, and the end of the file. Returns -errno. */
 static int finish(struct tracer *t)
 {
 	struct out *out = &t->out;

@@ -20,7 +20,7 @@ static struct {
 	long seconds;               /* -1: without end */
 } args = { .seconds = -1 };
 
-/* What there is of it. */
+/* All that there is of it. */
 struct found {
 	struct registry registry;
 	struct users users;
@@ -39,7 +39,7 @@ static struct {
 	bool can_move;
 } kept;
 
-/* Where the kernel does not tell the sockets, which is said once, it still tells when none is left. */
+/* A kernel that does not tell the sockets, which is said once, still tells when none is left. */
 static int find_kept(void)
 {
 	struct registry r = {};
@@ -95,7 +95,7 @@ static int move_kept(void)
 	return 0;
 }
 
-/* Where the kernel cannot move listeners, which is said once, they are waited for. */
+/* The command waits for listeners that the kernel cannot move, which is said once. */
 static int free_listeners(void)
 {
 	static bool tried;
@@ -276,7 +276,7 @@ static int unload_found(const struct found *f)
 	return unload_gone(f, reg);
 }
 
-/* Of the object of that name, as args.name. */
+/* The object of that name, as args.name. */
 static int register_again(const char *object)
 {
 	struct object o = {};

@@ -10,7 +10,7 @@
 
 static struct uses args;
 
-/* Of the places named on the command line those that have it. One that has not is no error. */
+/* The places named on the command line that have it. One that has not is no error. */
 static int find_named(const struct attachments *all, struct uses *had)
 {
 	int n = args.by_default ? default_unuse(args.cc, true) : 0;

@@ -46,8 +46,8 @@ void attachments_keep(struct attachments *all, const char *name, const char *cgr
 /* Does it give `cc` to connections? */
 bool attached_gives(const struct attached *a, const char *cc);
 /*
- * Of each of asymcc's sockops programs, the programs of others that run after it where it is attached, in their order:
- * each may undo what it did. NULL with a message.
+ * For each of asymcc's sockops programs, the programs of others that run after it in its cgroup, in their order: each
+ * may undo what it did. NULL with a message.
  */
 struct attachments *attachments_after(const struct attachments *all);
 void attachments_after_free(struct attachments *after, const struct attachments *all);

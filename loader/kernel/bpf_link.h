@@ -7,12 +7,12 @@
 
 #include <linux/types.h>
 
-/* What keeps a link; "": nothing that is seen here. */
+/* The holders of a link; "": none that is seen here. */
 struct link_holders {
 	char pin[PATH_MAX];           /* the first file of a bpffs that it is pinned as */
 	char process[100];            /* the first process: "NAME (pid 123)" */
 };
-/* Of the link of a struct_ops map. */
+/* Finds those of the link of a struct_ops map. */
 void link_find(__u32 map_id, struct link_holders *h);
 
 #endif

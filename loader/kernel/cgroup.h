@@ -15,7 +15,7 @@ bool cgroup_is_absent(int err);
 
 /* The root where it is mounted for us, opened. */
 int cgroup_open_root(char path[PATH_MAX]);
-/* Where it is hidden from us (`ip netns exec` does that), we still see it through the first process, if we may. */
+/* A root that is hidden from us (`ip netns exec` does that) is still seen through the first process, if we may. */
 int cgroup_open_root_anyhow(char path[PATH_MAX]);
 
 /* Is one of the two in the other, or the same? */

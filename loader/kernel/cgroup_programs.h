@@ -8,7 +8,7 @@
 
 #include "kernel/attachments.h"
 
-/* Where a load attaches them. */
+/* The cgroup in which a load attaches them. */
 struct cgroup_programs {
 	char cgroup[PATH_MAX];
 	int fd;
@@ -16,7 +16,7 @@ struct cgroup_programs {
 };
 #define CGROUP_PROGRAMS_NOWHERE { .fd = -1 }
 
-/* `path` NULL: the root. Of an object without such programs there is nothing to open and to attach. */
+/* `path` NULL: the root. An object without such programs has nothing to open and to attach. */
 int cgroup_programs_open(struct cgroup_programs *h, const struct object *o, const char *path);
 /*
  * -1 with a message: programs of the same object, but for those `leaving`, would run beside ours, here or in a cgroup

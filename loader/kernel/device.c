@@ -16,7 +16,7 @@
 #include "kernel/registry.h"
 #include "object/verifier.h"
 
-/* Of linux/bpf.h from 6.6 on. */
+/* They are in linux/bpf.h from 6.6 on. */
 #define TCX_INGRESS 46
 #define TCX_EGRESS 47
 #define FIRST (1u << 3) /* BPF_F_BEFORE, of nobody */

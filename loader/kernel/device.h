@@ -44,7 +44,7 @@ int devices_each(
 	const char *where,
 	int (*found)(const struct if_nameindex *dev, const struct hook *hook, __u32 prog_id, void *ctx), void *ctx);
 
-/* What is gone meanwhile is no error. `made_clsact`: its clsact goes, too, when nobody's filter is in it. -1 with a message. */
+/* A program that is gone meanwhile is no error. `made_clsact`: its clsact goes, too, when nobody's filter is in it. -1 with a message. */
 int device_detach(unsigned int index, const char *place, const struct hook *hook, __u32 prog_id, bool made_clsact);
 
 #endif

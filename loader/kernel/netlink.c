@@ -48,7 +48,7 @@ int netlink_open(int protocol)
 	return err;
 }
 
-/* What the kernel says at the end of a dump, or to a request. */
+/* The kernel's error at the end of a dump, or to a request. */
 static int outcome(const struct nlmsghdr *h)
 {
 	int err = 0;

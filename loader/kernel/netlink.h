@@ -16,7 +16,7 @@
 int netlink_open(int protocol);
 
 /*
- * What is expected of an answer: messages of one type, that begin with a head of that size; -EBADMSG if it has others.
+ * An answer has messages of one type, that begin with a head of that size; -EBADMSG if it has others.
  */
 struct answer {
 	int type;
@@ -36,7 +36,7 @@ int netlink_parse(
 /* Questions that are asked more than so many seconds from now, or take as long, are given up; 0: none is. */
 void netlink_limit(unsigned int seconds);
 
-/* As strerror(), but in words of what was asked. */
+/* It is strerror(), but in words of what was asked. */
 const char *netlink_error(int err);
 
 /* Among `size` bytes, the attribute of that type with a payload of `least` bytes or more; NULL: there is none. */

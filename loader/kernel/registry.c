@@ -200,7 +200,7 @@ const char *registry_missing(const struct registry *r, const struct btf *btf, co
 	return NULL;
 }
 
-/* Where it takes the kernel to know less, libbpf changes BTF. */
+/* libbpf changes BTF that it takes to be more than the kernel knows. */
 static int compare_btf(const struct btf *built, __u32 id)
 {
 	struct btf *loaded = btf__load_from_kernel_by_id(id);
@@ -319,7 +319,7 @@ int registry_same_programs(const struct bpf_object *o, __u32 btf_id)
 	return same;
 }
 
-/* Who else's it is. `bpftool link detach` takes no such link before Linux 6.11. */
+/* Names who else has it. `bpftool link detach` takes no such link before Linux 6.11. */
 static int fail_link(const struct registered *old)
 {
 	struct link_holders h;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the running kernel knows: the controllers registered in it, whoever did that. */
+/* The controllers registered in the running kernel, whoever did that. */
 #ifndef REGISTRY_H
 #define REGISTRY_H
 

@@ -98,7 +98,7 @@ bool route_is_to(const struct route *r, const struct prefix *p)
 	return dst ? !memcmp(dst, p->addr, address_bits(p->family) / 8) : !p->len;
 }
 
-/* What the kernel tells routes apart by, when it replaces one; without padding. */
+/* The kernel tells routes apart by this when it replaces one; without padding. */
 struct key {
 	__u32 table, metric, len, tos;
 	__u8 dst[16];
@@ -165,7 +165,7 @@ static int keep(const struct nlmsghdr *h, void *ctx)
 	return 0;
 }
 
-/* Of one family. Routes that change meanwhile may be told twice or not at all: then anew. */
+/* The routes of one family. Those that change meanwhile may be told twice or not at all: then anew. */
 static int dump(struct request *q, struct routes *r, const struct prefix *only, int family)
 {
 	int err = -EINTR, nr = r->nr;
@@ -273,7 +273,7 @@ static void clear_lock(struct nlmsghdr *h)
 		*(__u32 *)RTA_DATA(lock) &= ~CC_LOCK;
 }
 
-/* What the kernel says of a next hop's state, it does not take back. */
+/* The kernel tells a next hop's state, and does not take it back. */
 static void clear_state(struct rtattr *multipath)
 {
 	struct rtnexthop *n = RTA_DATA(multipath);
@@ -294,8 +294,8 @@ static bool is_place(int type)
 }
 
 /*
- * What the kernel told of the route, but for what it tells in another way than it takes it; `to`: without its prefix,
- * table and metric.
+ * The attributes that the kernel told of the route, but for those that it takes in another way; `to`: without its
+ * prefix, table and metric.
  */
 static void add_rest(struct request *q, const struct nlmsghdr *h, bool to)
 {

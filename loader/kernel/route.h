@@ -30,7 +30,7 @@ struct routes {
  * A controller that is not registered is not told by the kernel, though the route keeps it.
  */
 int routes_get(struct routes *r, const struct prefix *only);
-/* As that; -1 with a message. */
+/* It is routes_get(); -1 with a message. */
 int routes_read(struct routes *r, const struct prefix *only);
 /* Keep the first `nr`, or those of one table. */
 void routes_cut(struct routes *r, int nr);
@@ -45,11 +45,11 @@ int route_delete(const struct route *r);
 bool route_is_ours(const struct route *r);
 /* A router's advertisements keep it as it is. */
 bool route_is_advertised(const struct route *r);
-/* What its message says, into the rest. */
+/* Fills in the rest from its message. */
 void route_read(struct route *r);
 /* The address of its prefix; NULL: that of all. */
 const void *route_dst(const struct nlmsghdr *h);
-/* As in a route's text. */
+/* The prefix as a route's text has it. */
 void prefix_print(const struct prefix *p, char text[ROUTE_TEXT]);
 /* Is it to just this prefix? */
 bool route_is_to(const struct route *r, const struct prefix *p);

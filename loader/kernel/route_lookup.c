@@ -26,7 +26,7 @@ static int take(const struct nlmsghdr *h, void *ctx)
 	return 0;
 }
 
-/* What the socket of a connection has beside its ends. */
+/* A connection's socket has these beside its ends. */
 static void add_socket(struct request *q, const struct connection *c)
 {
 	q->r.rtm_tos = c->tos & TOS_MASK;

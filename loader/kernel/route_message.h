@@ -23,7 +23,7 @@ static inline struct rtmsg *rtm(const struct nlmsghdr *h)
 	return NLMSG_DATA(h);
 }
 
-/* As netlink_attr(). */
+/* It is netlink_attr() for a route's message. */
 const struct rtattr *route_attr(const struct nlmsghdr *h, int type, size_t least);
 
 void request_begin(struct request *q, int type, int flags);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What sock_diag tells of TCP sockets. */
+/* TCP sockets, as sock_diag tells them. */
 #ifndef SOCK_DIAG_H
 #define SOCK_DIAG_H
 
@@ -20,7 +20,7 @@ const struct rtattr *flow_attr(const struct inet_diag_msg *m, size_t len, int ty
 /* The socket's controller, NULL if it has none: TIME_WAIT and the like. */
 const char *flow_controller(const struct inet_diag_msg *m, size_t len);
 
-/* What decides which route a connection takes. IPv4 in IPv6 counts as IPv4. */
+/* All that decides which route a connection takes. IPv4 in IPv6 counts as IPv4. */
 struct connection {
 	__u64 cookie;               /* the kernel's number for the socket */
 	int family;
@@ -31,7 +31,7 @@ struct connection {
 };
 
 #define CONNECTION_EXT (1 << (INET_DIAG_TOS - 1) | 1 << (INET_DIAG_TCLASS - 1))
-/* Of a message that was asked for with CONNECTION_EXT. */
+/* The message was asked for with CONNECTION_EXT. */
 void connection_read(struct connection *c, const struct inet_diag_msg *m, size_t len);
 
 #endif

@@ -77,7 +77,7 @@ static void compare(struct flow *f, const struct flows *before)
 	f->sends |= acked > 0;
 }
 
-/* As `trace --flow` takes it. */
+/* The end of a connection as `trace --flow` takes it. */
 static void end_text(char text[END_LEN], int family, const void *address, __be16 port)
 {
 	char a[INET6_ADDRSTRLEN] = "?";

@@ -12,7 +12,7 @@
 
 #define END_LEN (INET6_ADDRSTRLEN + sizeof("[]:65535"))
 
-/* What is told of each flow, the most telling first: a narrow terminal cuts the rest. */
+/* The values of each flow, the most telling first: a narrow terminal cuts the rest. */
 enum { GOODPUT, CWND, SRTT, ACKS, RETRANS, LOST, SSTHRESH, PACING, DELIVERY, BYTES_ACKED, BYTES_RECEIVED, NR_VALUES };
 
 struct flow {

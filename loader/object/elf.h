@@ -12,7 +12,7 @@ int file_open(const char *path, size_t most, size_t *size, const char **why);
 const char *elf_read(const char *path, void **image, size_t *size);
 /* Why it is no object of BPF's, or NULL. */
 const char *elf_unfit(void *image, size_t size);
-/* Where a section's bytes lie in the file, and how many; NULL if it has none by that name. */
+/* A section's bytes in the file, and how many they are; NULL if it has none by that name. */
 char *elf_section(void *image, size_t size, const char *name, size_t *bytes);
 
 struct elf_symbol {

@@ -23,7 +23,7 @@
 #define BTF_MAX (1u << 30) /* that of a kernel with all its debug information has less */
 #define SECONDS 10 /* of CPU time, to read an object */
 
-/* Where an object is. */
+/* The place of an object. */
 struct place {
 	char path[PATH_MAX];
 	char name[CC_NAME_LEN]; /* what libbpf calls it */
@@ -208,7 +208,7 @@ static int check_params(const struct object *o, const char *file)
 	return 0;
 }
 
-/* What the image says; freed by object_close(). `ops`: it is a controller, to be registered as `alias`, if that is one. */
+/* Reads what the image says; freed by object_close(). `ops`: it is a controller, to be registered as `alias`, if that is one. */
 static int understand(struct object *o, const struct place *at, bool ops, const char *alias)
 {
 	struct ops mine;
@@ -313,7 +313,7 @@ void object_write_name(struct object *o, const char *variable, const char *cc)
 		strncpy((char *)o->rodata + offset, cc, CC_NAME_LEN);
 }
 
-/* Of the names that is_name() admits, those that the kernel takes from BPF. */
+/* The kernel takes from BPF these alone of the names that is_name() admits. */
 static bool is_plain(const char *name)
 {
 	for (; *name; name++)

@@ -30,7 +30,7 @@ struct object {
 	char *path;                   /* of its file, from the root; NULL: not known */
 };
 
-/* What --objects (NULL: not given) and --verbose say. */
+/* The values of --objects (NULL: not given) and --verbose. */
 void object_settings(const char *dir, bool loud);
 const char *object_dir(void);
 /* Objects opened from now on find the kernel's types for CO-RE in that file, not in all of the kernel's BTF. */

@@ -152,7 +152,7 @@ int ops_check_programs(const struct ops *ops, void *image, size_t size, const ch
 	return 0;
 }
 
-/* What elf_swap() does with the sections' names, for the types that stand for them. */
+/* It is elf_swap() for the types that stand for the sections. */
 static void swap_types(char *types, size_t bytes)
 {
 	const struct btf_header *h = (struct btf_header *)types;

@@ -13,7 +13,7 @@
 #define MEMBERS_MAX 4096 /* of the private state, with those of the structs in it */
 
 /*
- * What an object says of itself may be anything: libbpf before 1.3 checks neither ids nor names, and none checks tags.
+ * An object may say anything of itself: libbpf before 1.3 checks neither ids nor names, and none checks tags.
  * Names and tags are printed.
  */
 const char *btf_text(const struct btf *btf, unsigned int offset)
@@ -47,7 +47,7 @@ const struct btf_member *btf_member_find(const struct btf *btf, const struct btf
 	return NULL;
 }
 
-/* What a section's entry stands for; NULL: no variable. */
+/* The type that a section's entry stands for; NULL: no variable. */
 static const struct btf_type *var_at(const struct btf *btf, const struct btf_var_secinfo *s)
 {
 	const struct btf_type *t = btf__type_by_id(btf, s->type);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data, COUNTER() in .bss, PRESET(), NOTE(), STATE()
+ * The variables that a BPF object's BTF declares: PARAM() in .rodata, TUNABLE() in .data, COUNTER() in .bss, PRESET(), NOTE(), STATE()
  * (bpf/declare.bpf.h); and the `const volatile` integers of objects without such macros, which are parameters, too.
  */
 #ifndef VARIABLES_H
@@ -52,7 +52,7 @@ bool needs_read(struct needs *needs, const struct btf *btf);
 /* Is this release, as of uname(), too old? */
 bool needs_more(const struct needs *needs, const char *release);
 /*
- * Where in .rodata a `const volatile char NAME[16]` lies; -1: there is none. asymcc_name takes the name that
+ * The place in .rodata of a `const volatile char NAME[16]`; -1: there is none. asymcc_name takes the name that
  * the controller is registered by, asymcc_used that which `use --cgroup` gives.
  */
 int vars_offset_of(const struct btf *btf, const char *name);

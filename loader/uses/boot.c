@@ -38,7 +38,7 @@ static char *read_file(const char *path, const char **why)
 	return NULL;
 }
 
-/* What `use` takes of USE. */
+/* The uses that USE names. */
 static const char *read_uses(struct boot *b)
 {
 	static struct uses u;
@@ -57,7 +57,7 @@ static const char *read_uses(struct boot *b)
 	return err ? "its USE is wrong" : NULL;
 }
 
-/* Where THIN thins. */
+/* The place where THIN thins. */
 static const char *read_thin(struct boot *b)
 {
 	static struct texts cgroups, set;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What starts at boot: the units of packaging/ that are enabled, or its init script, and what their files say. */
+/* These start at boot: the units of packaging/ that are enabled, or its init script, by what their files say. */
 #ifndef BOOT_H
 #define BOOT_H
 
@@ -10,7 +10,7 @@
 /* One file of CONF_DIR. */
 struct boot {
 	char name[CC_NAME_LEN];     /* a controller's, or THIN */
-	char *load, *use, *thin;    /* settings as they stand there; NULL: none. Of thin.conf the last alone. */
+	char *load, *use, *thin;    /* settings as they stand there; NULL: none; thin.conf has the last alone. */
 	char unit[48];              /* what starts it: "asymcc@fast.service" */
 	bool starts;
 	struct uses uses;           /* what USE says, of `words` */

@@ -41,7 +41,7 @@ struct place {
 	bool remembered, done;
 };
 
-/* What `use` remembers of cgroups, in memory to be freed. */
+/* The cgroups that `use` remembers, in memory to be freed. */
 struct remembered {
 	struct {
 		unsigned long long id;
@@ -113,7 +113,8 @@ static bool has(const struct attachments *all, const char *path, const char *cc)
 }
 
 /*
- * What is remembered of cgroup `path` (NULL: of any) with `cc` (NULL: any) although it is not so. Returns how many.
+ * Forgets what is remembered of cgroup `path` (NULL: of any) with `cc` (NULL: any) although it is not so. Returns how
+ * many.
  */
 static int forget_lost(const struct attachments *all, const char *path, const char *cc, bool only_count)
 {
@@ -274,7 +275,7 @@ static int take_places(const struct object *o, const char *cc, struct place *p, 
 	return err;
 }
 
-/* What the cgroup of a trial has now; it takes no more than one. */
+/* The controller that the cgroup of a trial has now; it takes no more than one. */
 static int read_before(const struct texts *paths, bool by_trial, char before[CC_NAME_LEN])
 {
 	struct attachments all;

@@ -16,7 +16,7 @@ int cgroups_use(const char *cc, const struct texts *paths, bool by_trial, const 
 int cgroups_unuse(const struct attachments *all, const char *path, const char *cc, bool only_count);
 /* A trial of `cc` ends: each cgroup that has it by that is as it was before. */
 int cgroups_end(const struct attachments *all, const char *cc);
-/* What is remembered of cgroups to which `use` gave `cc`, and that have it no more. */
+/* Forgets cgroups to which `use` gave `cc`, and that have it no more. */
 int cgroups_forget(const struct attachments *all, const char *cc);
 /* Calls `look` for each cgroup to which `use` gave a controller that it has no more; `gone`: the cgroup itself is. */
 int cgroups_lost(const struct attachments *all, void (*look)(const char *cc, const char *path, bool gone, void *ctx),

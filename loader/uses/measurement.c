@@ -86,7 +86,7 @@ static double known(double v)
 	return isnan(v) ? 0 : v;
 }
 
-/* What it did since the look before; one that is new did all since it is there. */
+/* Adds what it did since the look before; one that is new did all since it is there. */
 static void account(struct sums *s, const struct flow *f, const struct flow *before)
 {
 	s->nr += !before;

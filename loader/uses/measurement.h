@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the connections of some places do for a time: those that were open when it began, and those that began in it. */
+/* The traffic of the connections of some places in a time: of those that were open when it began, and that began in it. */
 #ifndef MEASUREMENT_H
 #define MEASUREMENT_H
 

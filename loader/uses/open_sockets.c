@@ -106,7 +106,7 @@ static int move_in_cgroups(struct move *m, const struct uses *u)
 	return err;
 }
 
-/* What a message of a failure adds. */
+/* A message of a failure adds this. */
 static void say_what_stays(const struct uses *u)
 {
 	char text[2048];

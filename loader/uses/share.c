@@ -27,7 +27,7 @@ unsigned int share_bound(long hundredths)
 	return lround(-65536 * log2(1 - hundredths / (double)SHARE_FULL));
 }
 
-/* Of rounded logarithms: their mean, and the square of its standard error; rounding has a variance of 1/12. */
+/* The mean of rounded logarithms, and the square of its standard error; rounding has a variance of 1/12. */
 static double mean_of(unsigned long long sum, unsigned long long squares, unsigned long long n, double *error)
 {
 	double mean = n ? (double)sum / n : NAN;

@@ -9,7 +9,7 @@
 #include "kernel/attachments.h"
 #include "tools/share.h"
 
-/* What part of the new connections of a cgroup, and when it ends itself: in hundredths of a percent; 0: all, never. */
+/* The part of a cgroup's new connections, and when it ends itself: in hundredths of a percent; 0: all, never. */
 struct share_rule {
 	long share, worse, least;
 };
@@ -32,7 +32,7 @@ struct share {
 
 /* "10%", "0.5": in hundredths of a percent, from 1 to SHARE_FULL - 1. -1 with a message. */
 int percent_parse(long *hundredths, const char *option, const char *text);
-/* As use.bpf.c has the bound, from hundredths of a percent. */
+/* The bound as use.bpf.c has it, from hundredths of a percent. */
 unsigned int share_bound(long hundredths);
 
 /* The next one; *i is 0 at first. 1: there is one, 0: at the end, -1 with a message. */

@@ -67,7 +67,7 @@ int move_run(struct move *m)
 	return err ? fail("cannot read how many sockets were moved: %s", strerror(-err)) : 0;
 }
 
-/* As many at once as the list takes. */
+/* It moves as many at once as the list takes. */
 int move_run_listed(struct move *m, const __u64 *cookie, size_t nr)
 {
 	int list = bpf_object__find_map_fd_by_name(m->o.bpf, "listed"), err = 0;

@@ -18,7 +18,7 @@ int move_open(struct move *m);
 int move_run(struct move *m);
 /* The same, of those of the cookies alone. */
 int move_run_listed(struct move *m, const __u64 *cookie, size_t nr);
-/* As move_run(), in each namespace. */
+/* It is move_run() in each namespace. */
 int move_run_all(struct move *m);
 void move_close(struct move *m);
 

@@ -211,7 +211,7 @@ int state_remove(const char *file)
 	return !file ? -1 : unlinkat(dir, file, 0) && errno != ENOENT ? fail_file("remove", file) : 0;
 }
 
-/* Of the namespace that the thread is in; unlike an inode's number, never given again. */
+/* The cookie of the namespace that the thread is in; unlike an inode's number, it is never given again. */
 static int read_cookie(unsigned long long *cookie)
 {
 	socklen_t len = sizeof(*cookie);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * What the kernel does not tell, in /run/asymcc, that is as long as the machine runs:
+ * Files in /run/asymcc tell what the kernel does not, as long as the machine runs:
  *   lock               held by every command that changes something
  *   default-COOKIE     "ORIGINAL NAME BEFORE": `use` makes NAME the default of that network namespace; the one
  *                      before that is BEFORE, the one before all that `use` made is ORIGINAL
@@ -27,7 +27,7 @@
 #define STATE_WORDS 4
 #define STATE_TEXT 1024
 
-/* What a file holds: names, "" where it has fewer; and a line of text, without control characters. */
+/* The words of a file: names, "" where it has fewer; and a line of text, without control characters. */
 struct record {
 	union {
 		char word[STATE_WORDS][CC_NAME_LEN];

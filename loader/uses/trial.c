@@ -179,7 +179,7 @@ static int write_record(const struct trial *t, const char *cc, long seconds)
 	return state_write(state_try(cc), &record);
 }
 
-/* Is it this trial, or is it all the same which it is? As state_read(). */
+/* Is it this trial, or is it all the same which it is? Returns as state_read() does. */
 static int read_record(const char *cc, const char *id, struct record *r)
 {
 	int known = state_read(state_try(cc), r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /*
- * `try`: uses that end by themselves. What they are is in the state files, and in the program of a cgroup; so anybody can
+ * `try`: uses that end by themselves. They are in the state files, and in the program of a cgroup; so anybody can
  * end them, whatever became of the command that made them.
  */
 #ifndef TRIAL_H
@@ -22,8 +22,7 @@ int trial_begin(struct trial *t, const char *cc, long seconds);
 int trial_make(const struct trial *t, const struct uses *u, long seconds);
 /*
  * All that is still as the trial made it is as it was before. Returns how many places others have changed since, each with
- * a message; -1 with a message. Where there is no trial, there is nothing to do; nor if it is another than `id`, where that is
- * not NULL.
+ * a message; -1 with a message. Without a trial there is nothing to do; nor if it is another than `id`, if that is not NULL.
  */
 int trial_end(const char *cc, const char *id);
 /* Calls `look` for each that is under way; `over`: for so many seconds its end is past, below 0: it is to come. */

@@ -153,7 +153,7 @@ struct everywhere {
 	bool failed, only_routes;
 };
 
-/* What cannot be taken back here hinders nothing elsewhere. */
+/* A use that cannot be taken back here hinders nothing elsewhere. */
 static int unuse_one(const struct netns_id *id, void *ctx)
 {
 	struct everywhere *e = ctx;

@@ -9,7 +9,7 @@
 #include "uses/share.h"
 #include "uses/users.h"
 
-/* What `use` and `unuse` name. */
+/* The places that `use` and `unuse` name. */
 struct uses {
 	const char *cc;
 	bool by_default;
@@ -17,7 +17,7 @@ struct uses {
 	struct prefix *prefix;      /* of each route */
 	bool *made;                 /* of each route: is it new? */
 	bool by_trial;              /* `try` makes them */
-	/* Of the connections in cgroups a part, and when it ends itself; texts as they were written, NULL: not given. */
+	/* A part of the connections in cgroups, and when it ends itself; texts as they were written, NULL: not given. */
 	const char *share_text, *worse_text;
 	struct share_rule rule;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What asymcc says, and the names in it. */
+/* The lines that asymcc says, and the names in them. */
 #ifndef TEXT_H
 #define TEXT_H
 
