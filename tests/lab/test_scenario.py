@@ -12,7 +12,6 @@ from asymlab.guest.job import Shape
 from asymlab.guest.net import qdisc_commands
 from asymlab.guest.wire import read
 from asymlab.plan import scenario, topology
-from asymlab.report import papers
 from asymlab.run import tasks
 from tests.ktap import built
 from tests.scenarios import CHAIN, CROSSING, hop
@@ -473,10 +472,3 @@ def test_the_largest_chain_has_names_and_addresses_enough(scenario_file):
 def test_only_a_flow_that_stops_holds_little_unsent(scenario_file):
     job = job_of(scenario_file(flows=[RENO | {"stop": "2s"}]))
     assert [n["name"] for n in job["nodes"] if "net.ipv4.tcp_notsent_lowat" in n["sysctls"]] == ["src1"]
-
-
-@pytest.mark.parametrize("file", [f for p in papers.names() for f in papers.scenarios(p)], ids=lambda f: f.parent.name)
-@pytest.mark.parametrize("which", scenario.SETS)
-def test_the_papers_scenarios_are_sound(file, which):
-    for case in scenario.load(file, which):
-        compile_job(case, 1)

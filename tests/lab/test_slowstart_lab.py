@@ -59,7 +59,7 @@ def deep(tmp_path_factory):
             f"{object}_{option}": {"object": object, "slow_start": 1 + (option == "search")}
             for object, _, option in variants
         },
-        run={"duration": "2s", "measure_from": "0s"},
+        run={"duration": "1200ms", "measure_from": "0s"},
     )
     return lambda kernel: run(file, kernel)
 

@@ -227,25 +227,25 @@ def test_workers_that_are_not_fit_get_nothing(scenario_file, cluster, tmp_path):
     assert pid == cluster.processes[-1].pid
 
 
-@pytest.mark.parametrize("whom, image", [("interrupt", LAB), ("client", DEFAULT_KERNEL), ("scheduler", LAB)])
-def test_a_sweep_that_ends_early_leaves_no_machine(scenario_file, cluster, tmp_path, whom, image):
+def test_a_sweep_that_ends_early_leaves_no_machine(scenario_file, cluster, tmp_path):
     """By Ctrl-C, or by SIGKILL of either side."""
     there = tmp_path / "build"
     cluster.worker(env={"ASYMLAB_BUILD": str(there)})
-    p = sweep(scenario_file(run={"duration": "600s"}), cluster, tmp_path / "store", image)
-    wait_for(lambda: cluster.computed() and machines(there), of=p)
-    if whom == "interrupt":
-        p.send_signal(signal.SIGINT)
-    else:
-        (p if whom == "client" else cluster.processes[0]).kill()
-    wait_for(lambda: not machines(there), 60)
-    output = p.communicate(timeout=30)[1]
-    assert "Traceback" not in output
-    last = output.strip().splitlines()[-1]
-    if whom == "interrupt":
-        assert p.returncode == 130 and "interrupted" in last
-    if whom == "scheduler":
-        assert p.returncode == 1 and re.match(r"asymlab: scheduler tcp://\S+: lost", last), output
+    for whom, image in (("interrupt", LAB), ("client", DEFAULT_KERNEL), ("scheduler", LAB)):
+        before = len(cluster.computed())
+        p = sweep(scenario_file(run={"duration": "600s"}), cluster, tmp_path / "store", image)
+        wait_for(lambda: len(cluster.computed()) > before and machines(there), of=p)
+        if whom == "interrupt":
+            p.send_signal(signal.SIGINT)
+        else:
+            (p if whom == "client" else cluster.processes[0]).kill()
+        wait_for(lambda: not machines(there), 60)
+        output = p.communicate(timeout=30)[1]
+        assert "Traceback" not in output
+        last = output.strip().splitlines()[-1]
+        if whom == "interrupt":
+            assert p.returncode == 130 and "interrupted" in last
+    assert p.returncode == 1 and re.match(r"asymlab: scheduler tcp://\S+: lost", last), output
 
 
 def one_line(p: subprocess.CompletedProcess, *words: str) -> None:
