@@ -26,6 +26,7 @@ from asymlab.machine.image import DEFAULT_KERNEL, label_of, open_image
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
 from asymlab.results import capture
+from asymlab.results.store import Run
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 from tests.scenarios import FAST, alpha
@@ -101,13 +102,21 @@ def wait_for(what, seconds: float = 30):
     pytest.fail("it never comes")
 
 
-def run(file, kernel=LAB, seed=1, fresh=False):
-    """The run of a scenario file that has one case. Its set-up checks have passed."""
+def runs(file, kernel=LAB, seed=1, fresh=False, **point) -> list[Run]:
+    """The runs of a scenario file's cases, in their order: those with these values. Their set-up checks have passed."""
     guest = open_image(kernel)
-    (task,) = plan_runs(scenario.load(file, seeds=(seed,)), guest)
-    r = execute([task], guest, fresh=fresh)[task.key]
-    assert r.valid, r.record["invalid"]
-    return r
+    cases = [case for case in scenario.load(file, seeds=(seed,)) if point.items() <= case.point.items()]
+    tasks = plan_runs(cases, guest)
+    done = execute(tasks, guest, fresh=fresh)
+    in_order = [done[task.key] for task in tasks]
+    assert all(r.valid for r in in_order), [r.record["invalid"] for r in in_order]
+    return in_order
+
+
+def run(file, kernel=LAB, seed=1, fresh=False, **point) -> Run:
+    """That of the one case that there is."""
+    (one,) = runs(file, kernel, seed, fresh, **point)
+    return one
 
 
 def repeated(scenario_file, kernel, seconds=2):

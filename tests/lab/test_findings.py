@@ -7,25 +7,17 @@ import re
 
 import pytest
 
-from asymlab.machine.image import open_image
+from asymlab.machine.image import DEFAULT_KERNEL
 from asymlab.plan import base, scenario
-from asymlab.run.execute import execute
-from asymlab.run.tasks import plan_runs
-from tests.shared import LAB, REPO, compile_job
+from tests.shared import LAB, REPO, compile_job, runs
 
 FILE = REPO / "experiments" / "findings" / "cases.toml"
 PAGE = REPO / "docs" / "findings.md"
 PICTURE_MAX = 60_000  # bytes
 
 
-def runs(name: str, image: str = "6.12", **only) -> list:
-    """One value for each case, in the file's order."""
-    guest = open_image(image)
-    cases = scenario.load(FILE.with_name(f"{FILE.name}:{name}"))
-    tasks = plan_runs([c for c in cases if only.items() <= c.point.items()], guest)
-    done = execute(tasks, guest)
-    assert all(r.valid for r in done.values())
-    return [done[t.key] for t in tasks]
+def of_page(name: str, image: str = DEFAULT_KERNEL, **point) -> list:
+    return runs(FILE.with_name(f"{FILE.name}:{name}"), image, **point)
 
 
 def counted(run, name: str) -> int:
@@ -54,14 +46,14 @@ def test_the_page_names_nothing_else():
 @pytest.mark.lab
 def test_a_gred_queue_shuts():
     """The first drop after a pause ends the idle time: with a small weight the average stays where it is."""
-    shut, light = runs("gred-shut")
+    shut, light = of_page("gred-shut")
     assert shut.metrics["goodput_bps"] == 0 < shut.metrics["forward"]["drops"]
     assert light.metrics["utilisation"] > 0.9
 
 
 @pytest.mark.lab
 def test_recovery_doubles_what_is_in_flight():
-    lost, clean = runs("prr")
+    lost, clean = of_page("prr")
     recovery = lost.acks[lost.acks["ca_state"] == 3]["in_flight"]
     assert recovery.max() > 1.8 * recovery[0] > 20
     later = (clean.acks["t"] > 0.6) & (clean.acks["t"] < 0.7)
@@ -70,7 +62,7 @@ def test_recovery_doubles_what_is_in_flight():
 
 @pytest.mark.lab
 def test_growth_by_acks_ends_where_acks_are_thinned():
-    every, delayed, thinned = runs("stretch-acks", LAB, **{"flows.controller": "highspeed"})
+    every, delayed, thinned = of_page("stretch-acks", LAB, **{"flows.controller": "highspeed"})
     acks = [r.metrics["acks_per_data_packet"] for r in (every, delayed, thinned)]
     assert acks[0] > 0.99 and 0.4 < acks[1] < 0.6 and acks[2] < 0.2
     grown = []
@@ -82,7 +74,7 @@ def test_growth_by_acks_ends_where_acks_are_thinned():
 
 @pytest.mark.lab
 def test_f_rto_undoes_a_timeout_for_a_packet_that_was_lost():
-    with_frto, without = runs("frto")
+    with_frto, without = of_page("frto")
     for run, spurious in ((with_frto, 1), (without, 0)):
         assert counted(run, "TcpExtTCPTimeouts") == 1
         assert counted(run, "TcpExtTCPSpuriousRTOs") == spurious
@@ -95,7 +87,7 @@ def test_f_rto_undoes_a_timeout_for_a_packet_that_was_lost():
 
 @pytest.mark.lab
 def test_an_rtt_is_as_long_as_the_connection_is_old():
-    after, as_well, nowhere = runs("stripped", LAB)
+    after, as_well, nowhere = of_page("stripped", LAB)
     srtt_s = [r.acks["srtt_us"].max() / 1e6 for r in (after, as_well, nowhere)]
     assert srtt_s[0] > 5 and max(srtt_s[1:]) < 0.1
     assert (

@@ -10,7 +10,7 @@ import pytest
 
 from tests.lab.test_path_lab import SACK_PERMITTED, option_kinds
 from tests.scenarios import CAPTURE, TUNED, hop
-from tests.shared import LAB_KERNELS, check_physics, run
+from tests.shared import LAB_KERNELS, check_physics, counters, run
 
 V6 = TUNED | {"ip": 6}
 
@@ -52,8 +52,8 @@ def test_controllers_with_options_of_their_own(scenario_file, controller, seen):
     check_physics(r)
     assert r.metrics["utilisation"] > 0.9
     if seen:
-        counters = {c["name"]: c["value"] for c in r.record["agent"]["controllers"][controller]["counters"]}
-        assert counters["options_seen"] > 100 and counters[seen] > 100
+        n = counters(r, controller)
+        assert n["options_seen"] > 100 and n[seen] > 100
 
 
 @pytest.mark.lab

@@ -5,41 +5,20 @@ from __future__ import annotations
 
 import pytest
 
-from asymlab.machine.image import open_image
 from asymlab.plan import scenario
 from asymlab.results.metrics import goodput_bins
-from asymlab.run.execute import execute
-from asymlab.run.tasks import plan_runs
-from tests.shared import LAB, REPO
+from tests.shared import REPO, run
 
 pytestmark = pytest.mark.lab
 
+LINKS = REPO / "experiments" / "links"
 PAYLOAD = 1448 / 1500
 ACK_BITS = 52 * 8
 TO_MEND = pytest.mark.xfail(strict=True, reason="after a fade its rate climbs by 7 Mbit/s a second, and no faster")
 
 
 def run_of(name: str, controller: str, **point: str):
-    guest = open_image(LAB)
-    wanted = {"flows.controller": controller, **point}
-    (case,) = (
-        c for c in scenario.load(REPO / f"experiments/links/cases.toml:{name}") if c.point.items() >= wanted.items()
-    )
-    (task,) = plan_runs([case], guest)
-    r = execute([task], guest)[task.key]
-    assert r.valid, r.record["invalid"]
-    return r
-
-
-def titled(name: str, *titles: str):
-    """(title, run) of these cases of a sweep over points."""
-    guest = open_image(LAB)
-    cases = {c.point["title"]: c for c in scenario.load(REPO / f"experiments/links/cases.toml:{name}")}
-    tasks = plan_runs([cases[title] for title in titles], guest)
-    done = execute(tasks, guest)
-    for title, task in zip(titles, tasks):
-        assert done[task.key].valid, done[task.key].record["invalid"]
-        yield title, done[task.key]
+    return run(LINKS / f"cases.toml:{name}", **{"flows.controller": controller, **point})
 
 
 def seconds(r):
@@ -81,7 +60,7 @@ def test_handovers_of_a_satellite():
     """Nothing passes for the outage of each beam, and BBR uses most of what is left."""
     r = run_of("leo", "bbr")
     rows = r.links[r.links["dev"] == r.job.watch[0].forward.dev]
-    trace = scenario.load(REPO / "experiments/links/cases.toml:leo")[0].scenario.path.forward.trace
+    trace = scenario.load(LINKS / "cases.toml:leo")[0].scenario.path.forward.trace
     for t, carried in zip(rows["t"], rows["bytes"] - 14 * rows["packets"]):
         if 1 <= t < r.job.duration_s - 0.1:
             assert carried <= (trace.until(1e3 * t + 100) - trace.until(1e3 * t - 1)) * 1500 + 1500
@@ -99,9 +78,8 @@ def test_handovers_of_a_satellite():
 )
 def test_jitter_is_no_queue(name, controller, option):
     """A sender that measures the noise has at least half of what BBR has, and without it next to nothing."""
-    goodput = {
-        title: r.metrics["goodput_bps"] for title, r in titled(name, "bbr", controller, f"{controller}, {option} 256")
-    }
-    bbr, without, with_it = goodput.values()
+    titles = "bbr", controller, f"{controller}, {option} 256"
+    file = LINKS / f"cases.toml:{name}"
+    bbr, without, with_it = (run(file, title=title).metrics["goodput_bps"] for title in titles)
     assert without < 0.05 * bbr
     assert with_it > 0.5 * bbr
