@@ -321,3 +321,15 @@ def test_removal_takes_out_what_was_begun_by_hand(what, where, leaves, tmp_path)
     finally:
         run(asymcc, "unload", name, "--drain", "--seconds", "0", check=False)
         run("ip", "netns", "del", netns)
+
+
+@pytest.mark.skipif(
+    subprocess.run(["unshare", "-Ur", "true"], capture_output=True).returncode != 0, reason="needs a user namespace"
+)
+def test_removal_in_a_container_that_may_ask_nothing_says_nothing(tmp_path):
+    """Its root is none of the kernel's, and has loaded nothing."""
+    (tmp_path / "asymcc").symlink_to(ROOT / "build/asymcc")
+    (tmp_path / "systemctl").symlink_to("/bin/true")
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = run("unshare", "-Ur", "sh", ROOT / "packaging/prerm", "remove", env=env)
+    assert (done.stdout, done.stderr) == ("", "")
