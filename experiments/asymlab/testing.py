@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 
 from . import LabError
+from .results import programs
 
 MBPS, MS = 1e6, 1e3
 
@@ -53,6 +54,11 @@ class FlowResult:
     @property
     def retransmits(self) -> int:
         return self._metrics["retransmits"]
+
+    @property
+    def done_s(self) -> float | None:
+        """The completion time of a flow with a size; None: it has none, or is not done."""
+        return self._metrics.get("done_s")
 
 
 class Result:
@@ -91,7 +97,7 @@ class Result:
     @property
     def srtt_ms(self) -> float:
         """Mean of the flows' srtt."""
-        return sum(flow.srtt_ms for flow in self.flows) / len(self.flows)
+        return sum(flow.srtt_ms for flow in self.flows) / max(len(self.flows), 1)
 
     @property
     def queue_ms(self) -> float:
@@ -110,6 +116,13 @@ class Result:
     @property
     def timeouts(self) -> int:
         return self.run.metrics["timeouts"]
+
+    def program(self, path: str) -> float:
+        """A number of a program by its path: "page.took", "client.result.end.sum_received.bytes"."""
+        try:
+            return programs.number(self.run.programs, path)
+        except LookupError as e:
+            pytest.fail(str(e), False)
 
     @property
     def sha256(self) -> str:

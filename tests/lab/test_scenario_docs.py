@@ -9,6 +9,7 @@ import pytest
 from asymlab import LabError
 from asymlab.plan import reference, scenario, topology
 from asymlab.plan.model import Scenario
+from asymlab.plan.programs import Content
 from asymlab.plan.queues import Synthetic
 from tests.shared import REPO, asymlab, compile_job
 
@@ -44,7 +45,8 @@ def test_record_puts_the_tables_between_their_marks(monkeypatch, tmp_path):
 
 def test_every_key_is_described_and_every_link_leads_somewhere():
     schema = Scenario.model_json_schema()
-    models = {"Scenario": schema, "Synthetic": Synthetic.model_json_schema(), **schema["$defs"]}
+    apart = {model.__name__: model.model_json_schema() for model in (Content, Synthetic)}
+    models = {"Scenario": schema, **apart, **schema["$defs"]}
     assert {model.__name__ for model in reference.SECTIONS.values()} == set(models)
     for name, model in models.items():
         for key, field in model["properties"].items():

@@ -15,7 +15,9 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -27,6 +29,7 @@ from .. import LabError
 from ..cage import bubble
 from ..guest.job import Job, Refusals
 from ..guest.protocol import Fault
+from ..results.store import files_of
 from . import shared, syscalls
 from .files import scratch
 from .image import Image
@@ -39,6 +42,7 @@ MAPS_MB = 64
 TCP_SHARE = 0.75  # of it, that TCP may take (guest/init.py)
 SHARED_MB = 512
 STALL_S = 60  # of the host without progress of the guest's clock
+IDLE = 0.02  # share of the time below which nothing computes
 LOOK_S = 0.05
 APPEND = (
     "initrd=root.cpio rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
@@ -96,20 +100,45 @@ def run(
     """Boot, run the job, power off."""
     with scratch("uml-") as tmp:
         image.verify()
-        shared.lay_out(tmp / "shared", SHARED_MB, job, objects)
+        archives = [data for name, data in objects.items() if name.endswith(".cpio")]
+        shared.lay_out(tmp / "shared", SHARED_MB, job, {k: v for k, v in objects.items() if not k.endswith(".cpio")})
+        initramfs = joined(image.folder / "root.cpio", archives, tmp / "joined.cpio")
         began = time.monotonic()
-        with contextlib.closing(Process(image, tmp, core, started, memory_mb(job, maps))) as process:
+        with contextlib.closing(Process(image, tmp, core, started, memory_mb(job, maps), initramfs)) as process:
             boot_s = process.await_end(limit_s)
             wall_s = round(time.monotonic() - began, 2)
-            return shared.results(process), {"wall_s": wall_s, "boot_s": boot_s}
+            return shared.results(process, files_of(job)), {"wall_s": wall_s, "boot_s": boot_s}
+
+
+def joined(base: Path, archives: list[bytes], to: Path) -> Path:
+    """An initramfs with more archives behind it, whose files take the place of those of their names."""
+    if not archives:
+        return base
+    try:
+        shutil.copyfile(base, to)
+        with open(to, "ab") as file:
+            for archive in archives:
+                file.write(archive)
+    except OSError as e:
+        raise LabError(f"{to}: {e.strerror}") from None
+    return to
 
 
 class Process(Watched):
     """A kernel that runs. It dies with us, and with `close`, and all its processes with it."""
 
-    def __init__(self, image: Image, folder: Path, core: int | None = None, started=None, memory: int = MEMORY_MB):
+    def __init__(
+        self,
+        image: Image,
+        folder: Path,
+        core: int | None = None,
+        started=None,
+        memory: int = MEMORY_MB,
+        initramfs: Path | None = None,
+    ):
         self.folder, self.image, self.memory = folder, image, memory
-        files = {"linux": image.folder / "linux", "root.cpio": image.folder / "root.cpio", "shared": folder / "shared"}
+        root = initramfs or image.folder / "root.cpio"
+        files = {"linux": image.folder / "linux", "root.cpio": root, "shared": folder / "shared"}
         box, calls = list(cage()), -1
         if box:
             calls = syscalls.filter_file()
@@ -151,7 +180,7 @@ class Process(Watched):
     def await_end(self, limit_s: float) -> float | None:
         """For the guest's end. Returns the seconds up to its first packet. LabError if its clock stands still."""
         began = moved = time.monotonic()
-        boot_s, virtual = None, -1
+        boot_s, virtual, used = None, -1, 0.0
         end = os.pidfd_open(self.process.pid)
         try:
             while not select.select([end], [], [], LOOK_S)[0]:
@@ -159,11 +188,10 @@ class Process(Watched):
                 if boot_s is None and "first packet" in self.console():
                     boot_s = round(now - began, 2)
                 if now - moved > STALL_S / 2 and (at := self.virtual_ns()) != virtual:
-                    virtual, moved = at, now
-                if now - moved > STALL_S:
+                    virtual, moved, used = at, now, self.cpu_s()
+                if now - moved > STALL_S and not IDLE * (now - moved) < self.cpu_s() - used < STALL_S:
                     raise LabError(
-                        f"virtual machine: its clock stands still for {STALL_S} s ({self.complaint()}): "
-                        "a path without rate and delay, or a program that waits without looking at the clock",
+                        f"virtual machine: its clock stands still for {STALL_S} s ({self.complaint()}): {self.cause()}",
                         Fault.MACHINE,
                     )
                 self.check_patience(began + limit_s, limit_s)
@@ -194,6 +222,31 @@ class Process(Watched):
                 return struct.unpack("<Q", memory.read(8))[0]
         except (OSError, struct.error):
             return -1
+
+    def cpu_s(self) -> float:
+        """The CPU time of its processes that live: a machine with much else to do gives a guest little of it."""
+        parents, ticks = {}, {}
+        for stat in Path("/proc").glob("[0-9]*/stat"):
+            with contextlib.suppress(OSError):
+                fields = stat.read_text().rpartition(")")[2].split()
+                parents[pid := int(stat.parent.name)] = int(fields[1])
+                ticks[pid] = int(fields[11]) + int(fields[12])
+        own = {self.process.pid}
+        while more := {pid for pid, parent in parents.items() if parent in own} - own:
+            own |= more
+        return sum(ticks.get(pid, 0) for pid in own) / os.sysconf("SC_CLK_TCK")
+
+    def cause(self) -> str:
+        """Why a clock may stand still, with the names of the programs that run."""
+        words = re.findall(r"^program (\w+) (starts|ends)\s*$", self.console(), re.M)
+        running = [name for name, word in words if word == "starts" and (name, "ends") not in words]
+        if not running:
+            return "a path without rate and delay, or a program that waits without looking at the clock"
+        of = "program" if len(running) == 1 else "one of the programs"
+        return (
+            f"{of} {', '.join(running)} waits without a system call, or computes without end: an infinitely fast CPU "
+            "never gets it there"
+        )
 
     def kernel(self) -> int:
         """The process that is the kernel: behind the cage it is a grandchild. 0 if there is none yet."""

@@ -10,17 +10,22 @@ Both take the same job and objects, and hand out the same files.
 from __future__ import annotations
 
 import hashlib
+import json
+from collections.abc import Iterable
 from typing import Protocol
 
 from .. import LabError
 from ..guest.job import Job, Refusals
+from ..guest.programs import PACKS, WithPrograms
 from ..guest.wire import dump
 from ..paths import BUILT
 from ..plan import objects as plan_objects
 from ..plan.objects import SUFFIX, File
+from ..plan.programs import Contents
 from ..plan.topology import job_objects
 from ..results.store import TABLES_HASH
-from . import on_qemu, on_uml
+from . import on_qemu, on_uml, packs
+from .cpio import content
 from .image import Image
 
 WALL_LIMIT_S = 1800
@@ -48,9 +53,11 @@ class Engine(Protocol):
 ENGINES: dict[str, Engine] = {"qemu": on_qemu, "uml": on_uml}
 
 
-def read_objects(job: Job, files: dict[str, File], image: Image) -> dict[str, bytes]:
-    """The files that a job brings along, read once: those that are hashed are those that run."""
-    return job_objects(job, files, image.types)
+def read_objects(job: Job, files: dict[str, File], image: Image, programs: Iterable[Contents] = ()) -> dict[str, bytes]:
+    """The files that a job brings along, read once: those that are hashed are those that run. `programs`: the packs of
+    a job that has some."""
+    objects = job_objects(job, files, image.types)
+    return objects | packs.archives(programs) if isinstance(job, WithPrograms) else objects
 
 
 class NoRoom(LabError):
@@ -58,12 +65,16 @@ class NoRoom(LabError):
 
 
 def maps_mb(image: Image, job: Job | Refusals, objects: dict[str, bytes]) -> int:
-    """The memory that the maps of anyone's objects take; ours take little. NoRoom if that is too much."""
+    """The memory that the maps of anyone's objects take, ours take little; and packs, twice while they are unpacked.
+
+    NoRoom if that is too much."""
     anyones = {name: data for name, data in objects.items() if name.endswith(SUFFIX) and not (BUILT / name).exists()}
     sizes = {name: plan_objects.maps_mb(data) for name, data in anyones.items()}
-    most, total = ENGINES[image.engine].maps_max_mb(job), sum(sizes.values())
+    unpacked = {name: 2 * len(data) >> 20 for name, data in objects.items() if name.endswith(packs.SUFFIX)}
+    most, total = ENGINES[image.engine].maps_max_mb(job), sum([*sizes.values(), *unpacked.values()])
     if total > most:
-        each = ", ".join(f"{name} has maps of {mb} MB" for name, mb in sizes.items() if mb)
+        maps = [f"{name} has maps of {mb} MB" for name, mb in sizes.items() if mb]
+        each = ", ".join(maps + [f"{name} takes {mb} MB" for name, mb in unpacked.items()])
         flows = len(job.flows) if isinstance(job, Job) else 0
         beside = f" beside {flows} flows" if flows > 1 else ""
         raise NoRoom(f"{each}: a guest of {image.engine} has room for {most} MB{beside}: make them smaller")
@@ -79,7 +90,15 @@ def identity(image: Image, job: Job, objects: dict[str, bytes]) -> dict:
         "tables": TABLES_HASH,
         "objects": {name: hashlib.sha256(data).hexdigest() for name, data in objects.items()},
         "job": dump(job),
+        **({"packages": packages(job, objects)} if isinstance(job, WithPrograms) else {}),
     }
+
+
+def packages(job: WithPrograms, objects: dict[str, bytes]) -> dict[str, list[str]]:
+    """The names and versions of Debian's packages in each pack."""
+    names = sorted({program.pack for program in job.programs})
+    notes = {name: content(objects[f"{name}{packs.SUFFIX}"], f"{PACKS[1:]}/{name}.json") for name in names}
+    return {name: json.loads(note)["packages"] for name, note in notes.items()}
 
 
 def run(

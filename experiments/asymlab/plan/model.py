@@ -15,6 +15,8 @@ from ..guest.protocol import FLOW_PORT
 from . import groups
 from .crossing import Ack, Background, Crossing, Flow, check_sysctls
 from .opportunities import BYTES, LENGTH_MAX
+from .programs import HOSTS_MAX, PROGRAMS_MAX, Host, Pack, Program
+from .programs import check as check_programs
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
 from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Trace, or_word
 from .reasons import ID, TITLE
@@ -367,8 +369,15 @@ class Scenario(Model):
         description="The receivers thin their ACKs, as `asymcc thin` does, with these parameters. With `at` = `router` "
         "the router before them does, as `asymcc thin --dev`.",
     )
-    flows: list[Flow] = Field(min_length=1, max_length=groups.FLOWS_MAX, description="The TCP flows.")
+    flows: list[Flow] = Field(
+        [], max_length=groups.FLOWS_MAX, description="The TCP flows. There is at least one, or a program."
+    )
     background: list[Background] = Field([], max_length=groups.LOADS_MAX, description="UDP beside the flows.")
+    packs: dict[Name, Pack] = Field({}, description="Files for programs: `[packs.NAME]`.")
+    hosts: dict[Name, Host] = Field({}, max_length=HOSTS_MAX, description="Hosts of programs: `[hosts.NAME]`.")
+    programs: list[Program] = Field(
+        [], max_length=PROGRAMS_MAX, description="Real programs, beside the flows or alone ([Programs](programs.md))."
+    )
     changes: list[Change] = Field([], description="Changes while flows run.")
     run: Run = Field(description="How long it takes, and what is measured and kept.")
 
@@ -381,6 +390,12 @@ class Scenario(Model):
         if self.thinned_at not in ("host", "router"):
             raise ValueError(f"thin.at: expected host or router, not {short(self.thinned_at)}")
         return self
+
+    @property
+    def senders(self) -> list[tuple[str, str]]:
+        """The keys of its controllers, and their names."""
+        flows = [(f"flows.{i}", flow.controller) for i, flow in enumerate(self.flows)]
+        return flows + [(f"hosts.{name}", host.controller) for name, host in self.hosts.items() if host.controller]
 
     @property
     def host_sysctls(self) -> dict[str, int | str]:
@@ -398,6 +413,11 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _sysctls_are_a_namespaces(self) -> Self:
         check_sysctls("sysctls", self.sysctls)
+        return self
+
+    @model_validator(mode="after")
+    def _programs_fit(self) -> Self:
+        check_programs(self)
         return self
 
     @model_validator(mode="after")

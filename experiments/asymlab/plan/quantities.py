@@ -36,15 +36,18 @@ def file_name(value: Any) -> str:
     raise ValueError(f"must be the name of a file, of at most {FILE_NAME_MAX} printable characters, not {short(value)}")
 
 
-def _quantity(units: dict[str, int], example: str) -> BeforeValidator:
-    def parse(value: Any) -> int:
-        if isinstance(value, str):
-            m = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", value.strip())
-            if m and m[2] in units and math.isfinite(number := float(m[1]) * units[m[2]]):
-                return round(number)
-        raise ValueError(f"{short(value)} is not a quantity such as {example!r} (units: {', '.join(units)})")
+def quantity(value: Any, units: dict[str, int], example: str, word: str = "") -> int:
+    """A number of the smallest unit. ValueError if it is none; `word`: what else might stand there."""
+    if isinstance(value, str):
+        m = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([a-z]+)", value.strip())
+        if m and m[2] in units and math.isfinite(number := float(m[1]) * units[m[2]]):
+            return round(number)
+    instead = f", nor {word!r}" if word else ""
+    raise ValueError(f"{short(value)} is not a quantity such as {example!r} (units: {', '.join(units)}){instead}")
 
-    return BeforeValidator(parse)
+
+def _quantity(units: dict[str, int], example: str) -> BeforeValidator:
+    return BeforeValidator(lambda value: quantity(value, units, example))
 
 
 def _fraction(value: Any) -> float:

@@ -103,6 +103,9 @@ def _schema(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _below(whole: dict[str, Any], schema: dict[str, Any], key: int | str) -> Iterator[dict[str, Any]]:
-    below = schema.get("items") if isinstance(key, int) else schema.get("properties", {}).get(key)
+    below = schema.get("items")
+    if not isinstance(key, int):  # of tables with names of the user's the schema has one for all
+        named = next(iter(schema.get("patternProperties", {}).values()), None)
+        below = schema.get("properties", {}).get(key, named)
     for one in below.get("anyOf", [below]) if below else ():
         yield whole["$defs"][one["$ref"].rpartition("/")[2]] if "$ref" in one else one

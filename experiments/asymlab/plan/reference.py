@@ -12,12 +12,13 @@ from ..paths import REPO
 from ..table import Markup, left, markdown
 from .crossing import Background, Flow
 from .model import Change, Direction, Hop, PathSpec, Rewrite, Run, Scenario, Strip
+from .programs import Content, Host, Pack, Program
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS, written
-from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Pie, Policer, Red, Synthetic
+from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Synthetic
 
 PAGE = REPO / "docs" / "scenarios.md"
 BEGIN, ENDING = "<!-- asymlab reference --record -->", "<!-- end -->"
-SECTIONS = {
+SECTIONS: dict[str, type[Model]] = {
     "The file": Scenario,
     "`[path]`": PathSpec,
     "`[[path.hops]]`": Hop,
@@ -35,6 +36,10 @@ SECTIONS = {
     "`rewrite`": Rewrite,
     "`[[flows]]`": Flow,
     "`[[background]]`": Background,
+    "`[packs.NAME]`": Pack,
+    "`files`": Content,
+    "`[hosts.NAME]`": Host,
+    "`[[programs]]`": Program,
     "`[[changes]]`": Change,
     "`[run]`": Run,
 }
@@ -45,10 +50,10 @@ NAME = r"^[a-z0-9_]+$"
 
 def tables() -> str:
     """The part of the page that is made."""
-    schema, apart = Scenario.model_json_schema(), Synthetic.model_json_schema()
+    schema = Scenario.model_json_schema()
     parts = [quantities()]
     for heading, model in SECTIONS.items():
-        own = schema if model is Scenario else schema["$defs"].get(model.__name__, apart)
+        own = schema if model is Scenario else schema["$defs"].get(model.__name__) or model.model_json_schema()
         required = own.get("required", [])
         told = Flow.model_fields if model is Background else ()  # what a load has in common with flows
         keys = sorted((key for key in own["properties"] if key not in told), key=lambda key: key not in required)

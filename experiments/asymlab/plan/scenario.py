@@ -21,7 +21,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from .. import LabError
-from . import groups, keys, opportunities, synthetic
+from . import groups, keys, opportunities, programs, synthetic
 from .anyone import named
 from .base import Source, changed, sources
 from .crossing import Background, Flow
@@ -52,6 +52,7 @@ class Case:
     seeds: tuple[int, ...]
     places: dict[str, str]  # of each flow and hop: where it stands in the file
     files: dict[str, File]  # of the controllers that are given by their paths
+    packs: tuple[programs.Contents, ...] = ()  # of its programs
 
     @property
     def file(self) -> Path:
@@ -112,10 +113,11 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
         for key, value in (settings | instead).items():
             keys.put(one, key, copy.deepcopy(value))
         scenario, places, files = _checked(one, source)
-        cases.append(Case(scenario, point, source, which, seeds, places, files))
+        packs = tuple(programs.contents(scenario, lambda key: source.where(key).parent))
+        cases.append(Case(scenario, point, source, which, seeds, places, files, packs))
     if twice := next((name for name, count in Counter(case.name for case in cases).items() if count > 1), None):
         raise Wrong("sweep", f"two cases are called {twice!r}: the first values of points must differ")
-    used = {flow.controller for case in cases for flow in case.scenario.flows}
+    used = {name for case in cases for _, name in case.scenario.senders}
     if unused := sorted({name for case in cases for name in case.scenario.controllers} - used):
         raise Wrong(f"controllers.{unused[0]}", "no flow uses it")
     return cases

@@ -25,8 +25,8 @@ from ..controllers import LINUX, built_in
 from ..guest import job
 from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
+from . import hosting, shapes
 from . import scenario as plan
-from . import shapes
 from .crossing import TIMESTAMPS, Background, Flow
 from .model import ACCEPTING, TCP_ECN
 from .objects import SUFFIX, File, data, shown
@@ -103,8 +103,7 @@ def objects_needed(case: Case) -> dict[str, str | None]:
     """Controller name -> BPF object it comes from (None: the kernel has it). LabError if neither; it names the file."""
     scenario, objects = case.scenario, dict[str, str | None]()
     built = built_in(BUILT)
-    for i, flow in enumerate(scenario.flows):
-        name = flow.controller
+    for key, name in scenario.senders:
         settings = scenario.controllers.get(name, {})
         obj = settings.get("object", name)
         if settings.get("loader") == KERNEL:
@@ -114,17 +113,15 @@ def objects_needed(case: Case) -> dict[str, str | None]:
             objects[name] = f"{name}:{file.chosen}" if file.chosen else name
             continue
         if obj == name and obj in built and obj in LINUX:
-            raise case.wrong(
-                f"flows.{i}.controller: {obj!r} is both Linux's and {BUILT}/{obj}.bpf.o: rename the object"
-            )
+            raise case.wrong(f"{key}.controller: {obj!r} is both Linux's and {BUILT}/{obj}.bpf.o: rename the object")
         if obj in built:
             objects[name] = str(obj)
         elif obj == name and name in LINUX:
             objects[name] = None
         else:
             there = ", ".join([*built, *LINUX])
-            key = f"flows.{i}.controller" if obj == name else f"controllers.{name}.object"
-            raise case.wrong(f"{key}: no controller {obj!r}; there are {there}, and files (./mine.bpf.o)")
+            where = f"{key}.controller" if obj == name else f"controllers.{name}.object"
+            raise case.wrong(f"{where}: no controller {obj!r}; there are {there}, and files (./mine.bpf.o)")
     return objects
 
 
@@ -209,7 +206,7 @@ class _Network:
 Place = tuple[int, str]  # hop, from 1 on; direction
 
 
-class _Hops:
+class Hops:
     """The routers from left to right, with the queues and delays between them."""
 
     def __init__(self, s: Scenario, network: _Network, clock_factor: int, node_us: int) -> None:
@@ -223,11 +220,14 @@ class _Hops:
         self.switches = ["left", "right"] if self.dumbbell else [f"sw{k}" for k in range(1, self.count + 2)]
         self.trunk = self.switches[:1]
         loads: list[Flow | Background] = [*s.flows, *s.background]
-        self.carrying = {(k, load.direction) for load in loads for k in self.span(load)}  # others carry ACKs only
+        # Others carry ACKs only. Programs ask and answer.
+        self.carrying: set[Place] = {(k, load.direction) for load in loads for k in self.span(load)}
         for flow in s.flows:
             if flow.reply:  # requests go the other way
                 self.carrying.update((k, "forward") for k in self.span(flow))
                 self.carrying.update((k, "reverse") for k in self.span(flow))
+        if s.programs:
+            self.carrying = {*self.specs}
         self.queues: dict[Place, job.Bottleneck] = {}
         self.usual: dict[Place, int] = {}  # bytes of a packet
         self.queue_ends: dict[Place, job.End] = {}
@@ -346,18 +346,19 @@ class _Hops:
 # --- the job -------------------------------------------------------------------------------
 
 
-class _Builder:
+class Builder:
     """Adds the flows and loads of a scenario to its hops, and their hosts."""
 
     def __init__(self, s: Scenario, seed: int, clock_factor: int, node_us: int) -> None:
         self.s, self.rng = s, random.Random(seed)
         self.network = _Network(s.path.mtu, s.ip)
         self.common = OF_IP[s.ip] | COMMON
-        self.hops = _Hops(s, self.network, clock_factor, node_us)
+        self.of_host = {**self.common, **PROFILES[s.profile]}
+        self.hops = Hops(s, self.network, clock_factor, node_us)
         # A router has no sockets to look a segment up for before it routes it.
         forwards = "net.ipv6.conf.all.forwarding" if s.ip == 6 else "net.ipv4.ip_forward"
         router = {forwards: 1, "net.ipv4.ip_early_demux": 0}
-        self.nodes = [job.Node(n, {**self.common, **PROFILES[s.profile], **router}) for n in self.hops.trunk]
+        self.nodes = [job.Node(n, {**self.of_host, **router}) for n in self.hops.trunk]
         self.flows: list[job.Flow] = []
         self.probes: list[job.Probe] = []
         self.trained: set[tuple[int, int]] = set()  # the ways whose rates a probe measures
@@ -373,10 +374,9 @@ class _Builder:
         data, ack = DIRECTIONS if flow.direction == "forward" else DIRECTIONS[::-1]
         if flow.hosts_of is None:
             stops: job.Sysctls = {} if flow.stop is None else {"net.ipv4.tcp_notsent_lowat": NOTSENT}
-            common = {**self.common, **PROFILES[s.profile]}
             self.nodes += [
-                job.Node(src, {**common, **stops, **s.host_sysctls, **flow.source_sysctls}),
-                job.Node(dst, {**common, **s.host_sysctls, **flow.sink_sysctls}),
+                job.Node(src, {**self.of_host, **stops, **s.host_sysctls, **flow.source_sysctls}),
+                job.Node(dst, {**self.of_host, **s.host_sysctls, **flow.sink_sysctls}),
             ]
             pair = (src, dst) if flow.direction == "forward" else (dst, src)
             ends = self.hops.add_hosts(*pair, crossed, flow.extra_delay, s.offloads)
@@ -398,7 +398,7 @@ class _Builder:
             if end.node == dst and passes < s.path.mtu and s.ip == 4:  # IPv6 has no route of less than 1280 bytes
                 attrs.append(f"mtu lock {passes} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
             way_out(end, attrs)
-        self.probes.append(self._probe(flow, src, dst, addr, data, ack))
+        self.probes.append(self.probe(flow, src, dst, addr, data, ack))
         within = s.run.start_jitter if flow.start_within is None else flow.start_within
         for _ in range(flow.count):
             start = (flow.start + self.rng.random() * within) / 1e6
@@ -407,7 +407,7 @@ class _Builder:
             entry = replace(entry, reply_bytes=flow.reply, size_bytes=flow.size, every_s=_seconds(flow.every))
             self.flows.append(entry)
 
-    def _probe(self, flow: Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
+    def probe(self, flow: Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
         crossed, specs = self.hops.span(flow), self.hops.specs
         # Full buckets pass a small probe at once.
         base = sum(specs[k, d].delay for k in crossed for d in DIRECTIONS) + 2 * flow.extra_delay
@@ -494,10 +494,12 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
         controllers = [_controller(name, o, s.controllers.get(name, {}), name in modules) for name, o in objects]
     except LabError as e:
         raise case.wrong(str(e)) from None
-    built = _Builder(s, seed, clock_factor, node_us)
+    built = Builder(s, seed, clock_factor, node_us)
+    hosts = hosting.add_hosts(built)
     ours = {c.name for c in controllers if c.object and c.name not in case.files and shown(c.object)["l4s"]}
+    settings = [s.host_sysctls, *(flow.own_sysctls for flow in s.flows), *(host.sysctls for host in s.hosts.values())]
     l4s = [flow for flow in built.flows if flow.controller in ours.union(asking)]
-    return job.Job(
+    planned = job.Job(
         seed=seed,
         duration_s=s.run.duration / 1e6,
         measure_from_s=s.run.measure_from / 1e6,
@@ -507,7 +509,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
         capture=s.run.capture,
         audit=s.run.audit,
         nodes=_accepting(s, built.nodes, {flow.dst for flow in l4s}),
-        must_have=sorted({*s.host_sysctls, *(key for flow in s.flows for key in flow.own_sysctls)}),
+        must_have=sorted(set[str]().union(*settings)),
         links=built.network.links,
         strips=built.hops.strips,
         routes=built.network.routes,
@@ -525,6 +527,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
         ect1=_ect1(built, {flow.src for flow in l4s}),
         thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,
     )
+    return hosting.with_programs(planned, s, hosts) if s.programs else planned
 
 
 def _accepting(s: Scenario, nodes: list[job.Node], sinks: set[str]) -> list[job.Node]:
@@ -539,7 +542,7 @@ def _accepting(s: Scenario, nodes: list[job.Node], sinks: set[str]) -> list[job.
     return [accepts(node) if node.name in sinks else node for node in nodes]
 
 
-def _ect1(built: _Builder, sources: set[str]) -> list[str]:
+def _ect1(built: Builder, sources: set[str]) -> list[str]:
     """The devices of sources whose controllers send ECT(1)."""
     return sorted(end.dev for link in built.network.links for end in link.ends if end.node in sources)
 

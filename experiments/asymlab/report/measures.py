@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..results import programs
 from ..results.metrics import jain
 from ..results.store import Run
 from .absent import Missing
@@ -71,6 +72,16 @@ def share(run: Run, a: int = 0, b: int = 1) -> float:
 def ratio(run: Run, a: int = 0, b: int = 1) -> float:
     """Flow a's goodput over that of b."""
     return goodput_of(run, a) / max(goodput_of(run, b), LEAST)
+
+
+def program(path: str) -> Measure:
+    """A number of a program, by its path (results/programs.py): "page.took", "client.result.end.sum_received.bytes"."""
+    return lambda run: programs.number(run.programs, path)
+
+
+def done(run: Run, flow: int = 0) -> float:
+    """The completion time of a flow with a size, s; without end if it is not done."""
+    return run.metrics["flows"][flow].get("done_s") or float("inf")
 
 
 def timeouts(run: Run) -> float:

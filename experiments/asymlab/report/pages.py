@@ -357,11 +357,11 @@ def svg(figure: Figure) -> str:
 
 
 def render(run: Run, in_report: bool = False) -> str:
-    """The page; of an invalid run without figures. One in a report leads back to it."""
+    """The page; of an invalid run, and of one without flows, without figures. One in a report leads back to it."""
     import matplotlib
 
     figures = []
-    if run.valid:
+    if run.valid and run.job.flows:
         with drawing.style():
             matplotlib.rcParams.update(
                 {

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..guest.job import Flow, Job
 from .metrics import jain
 from .store import Run
@@ -41,7 +39,7 @@ class Direction:
     @property
     def slowest(self) -> dict:
         """The flow whose RTTs stand for all: its median is the largest."""
-        return max(self.flows, key=lambda f: (f["rtt_s"] or {}).get("p50", 0.0))
+        return max(self.flows, key=lambda f: (f["rtt_s"] or {}).get("p50", 0.0), default={"flow": "-", "rtt_s": {}})
 
     @property
     def rtt_s(self) -> dict[str, float]:
@@ -60,7 +58,7 @@ def direction_of(flow: Flow, job: Job) -> str:
 
 
 def directions(run: Run) -> list[Direction]:
-    """One for each direction that has flows."""
+    """One for each direction that has flows; one if there is none."""
     m = run.metrics
     way = {flow.id: direction_of(flow, run.job) for flow in run.job.flows}
     used = (m["utilisation"], m["reverse_utilisation"])
@@ -69,7 +67,7 @@ def directions(run: Run) -> list[Direction]:
         for name, step in ((FORWARD, 1), (REVERSE, -1))
     ]
     rows = [(name, flows, both) for name, flows, both in ways if flows]
-    if len(rows) == 1 and rows[0][0] == FORWARD:
+    if not rows or len(rows) == 1 and rows[0][0] == FORWARD:
         return [Direction("", m["flows"], *used)]
     return [Direction(name, flows, *both) for name, flows, both in rows]
 
@@ -87,12 +85,5 @@ def completion(run: Run, flow: int) -> Completion | None:
     of = next((f for f in run.job.flows if f.id == flow), None)
     if of is None or of.size_bytes is None:
         return None
-    rows = run.acks[run.acks["flow"] == flow]
-    acked = np.cumsum(rows["acked"], dtype="i8")
-    received = int(run.goodput["bytes"][run.goodput["flow"] == flow].sum())
-    if not len(rows) or received < of.size_bytes:
-        return None
-    # With trace_every some ACKs are not there: the last one that is stands for the end.
-    at = min(int(np.searchsorted(acked, of.size_bytes)), len(rows) - 1)
-    seconds = float(rows["t"][at]) - of.start_s
-    return Completion(seconds, of.size_bytes * 8 / seconds)
+    seconds = next(f["done_s"] for f in run.metrics["flows"] if f["flow"] == flow)
+    return Completion(seconds, of.size_bytes * 8 / seconds) if seconds else None

@@ -155,13 +155,15 @@ def jain_over_time(bins_by_flow: np.ndarray, bin_s: float, step_s: float = 1.0) 
     return np.array([jain(steps[:, i]) for i in range(n)])
 
 
-def of_flow(flow: Flow, job: Job, acks, bins: np.ndarray) -> dict:
+def of_flow(flow: Flow, job: Job, acks, goodput, bins: np.ndarray) -> dict:
     """One flow's metrics; bins: its goodput from time zero."""
+    received = int(goodput["bytes"][goodput["flow"] == flow.id].sum())
     start, end = job.measure_from_s, job.duration_s
     mine = acks[acks["flow"] == flow.id]
     inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
     before = mine["retrans"][mine["t"] < start]
     rate = bins[round(start / (job.bin_ms / 1e3)) :]
+    done = {"done_s": done_s(flow, mine, received)} if flow.size_bytes else {}
     retransmits = int(inside["retrans"].max() - (before.max() if len(before) else 0)) if len(inside) else 0
     return {
         "flow": flow.id,
@@ -174,7 +176,19 @@ def of_flow(flow: Flow, job: Job, acks, bins: np.ndarray) -> dict:
         "cwnd_mean": float(inside["cwnd"].mean()) if len(inside) else 0.0,
         "retransmits": retransmits,
         "retransmits_whole_run": int(mine["retrans"].max()) if len(mine) else 0,
+        **done,
     }
+
+
+def done_s(flow: Flow, acks, received: int) -> float | None:
+    """The time of a flow with a size, from its start until its last byte was acknowledged; None: it has not ended."""
+    assert flow.size_bytes
+    if not len(acks) or received < flow.size_bytes:
+        return None
+    acked = np.cumsum(acks["acked"], dtype="i8")
+    # With trace_every some ACKs are not there: the last one that is stands for the end.
+    at = min(int(np.searchsorted(acked, flow.size_bytes)), len(acks) - 1)
+    return float(acks["t"][at]) - flow.start_s
 
 
 def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
@@ -213,8 +227,10 @@ def of_run(job: Job, agent: dict, acks, goodput, links) -> dict:
     """
     end, bin_s = job.duration_s, job.bin_ms / 1e3
     span = end - job.measure_from_s
-    series = np.array([goodput_bins(goodput, f.id, end, bin_s) for f in job.flows])
-    flows = [of_flow(f, job, acks, series[f.id]) for f in job.flows]
+    series = np.zeros((0, round(end / bin_s)))
+    if job.flows:
+        series = np.array([goodput_bins(goodput, f.id, end, bin_s) for f in job.flows])
+    flows = [of_flow(f, job, acks, goodput, series[f.id]) for f in job.flows]
     hops = [of_hop(watched, job, agent["marks"], links) for watched in job.watch]
     busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
     sides = [busiest["forward"], busiest["reverse"]]

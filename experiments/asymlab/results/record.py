@@ -109,6 +109,14 @@ class Metrics(Part):
     flows: list[Flow]
 
 
+class Program(Part):
+    host: str
+    run: list[str]
+    start_s: float
+    end_s: float | None
+    exit: int | None
+
+
 class Record(Part):
     key: str
     id: str
@@ -122,6 +130,7 @@ class Record(Part):
     result_sha256: str
     metrics_hash: str
     metrics: Metrics
+    programs: dict[str, Program] = {}
     agent: Agent
     identity: dict
     tables: dict[str, str] = {}  # the SHA-256 of each; a run that an earlier version stored has none

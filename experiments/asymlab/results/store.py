@@ -31,11 +31,12 @@ from .. import LabError, printable
 from ..guest import wire
 from ..guest.capture import SIDES, name_of
 from ..guest.job import Command, Job
+from ..guest.programs import OUTPUT_MAX, WithPrograms, kind_of
 from ..guest.system import Failure
 from ..paths import STORE
 from ..plan.groups import HOPS_MAX
 from ..reading import read
-from . import capture, metrics, tables, trace
+from . import capture, metrics, programs, tables, trace
 from .record import Agent, Record, Row
 
 KEY = re.compile("[0-9a-f]{32}")
@@ -44,6 +45,7 @@ KEY = re.compile("[0-9a-f]{32}")
 FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30} | {
     name_of(side, hop): 1 << 30 for hop in range(1, HOPS_MAX + 1) for side in SIDES
 }
+PROGRAMS = "programs.json"
 RECORD_MAX = 64 << 20  # bytes of run.json
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
 
@@ -86,6 +88,11 @@ class Run:
     @property
     def metrics(self) -> dict:
         return self.record["metrics"]
+
+    @property
+    def programs(self) -> dict[str, dict]:
+        """By their names: host, run, start_s, end_s, exit, result. One that still ran has neither end_s nor exit."""
+        return self.record.get("programs", {})
 
     @cached_property
     def job(self) -> Job:
@@ -132,9 +139,17 @@ class Run:
         return rows[rows["flow"] == flow]
 
 
+def files_of(job: object) -> dict[str, int]:
+    """FILES, and those of a job's programs."""
+    if not isinstance(job, WithPrograms):
+        return FILES
+    words = {f"{program.name}.{end}": OUTPUT_MAX for program in job.programs for end in ("out", "err")}
+    return FILES | words | {PROGRAMS: 1 << 20}
+
+
 def _job(identity: dict) -> Job:
     try:
-        return wire.read(Job, identity["job"], "job")
+        return wire.read(kind_of(identity["job"]), identity["job"], "job")
     except Failure as e:
         raise LabError(str(e)) from None
 
@@ -229,15 +244,18 @@ def result_hash(files: dict[str, bytes]) -> str:
     return result.hexdigest()
 
 
-def check_files(files: dict[str, bytes]) -> None:
+def check_files(files: dict[str, bytes], job: Job) -> None:
+    most = files_of(job)
     for name, data in files.items():
-        if len(data) > FILES.get(name, -1):
+        if len(data) > most.get(name, -1):
             raise LabError(f"results: a file {name[:40]!r} of {len(data)} bytes is none that an agent leaves")
 
 
-def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.ndarray], dict]:
-    """The agent's words, its tables, and the metrics. LabError if it is not what an agent leaves after such a job."""
-    check_files(files)
+def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.ndarray], dict, dict, list[str]]:
+    """The agent's words, its tables, the metrics, its programs and what is wrong with them.
+
+    LabError if it is not what an agent leaves after such a job."""
+    check_files(files, job)
     try:
         agent = json.loads(files["agent.json"])
         Agent.model_validate(agent)
@@ -253,7 +271,9 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
             arrays |= trace.decode(
                 state, wire.dump(job.flows), agent["controllers"]
             )  # as JSON: trace.py is a part of each key
-        return agent, arrays, metrics.of_run(job, agent, arrays["acks"], arrays["goodput"], arrays["links"])
+        ends = programs.of_run(job, agent["zero_ns"], files, PROGRAMS) if isinstance(job, WithPrograms) else ({}, [])
+        of_run = metrics.of_run(job, agent, arrays["acks"], arrays["goodput"], arrays["links"])
+        return agent, arrays, of_run, *ends
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
         reason = f"{e.error_count()} members" if isinstance(e, ValidationError) else str(e)[:100]
         raise LabError(f"results: damaged ({type(e).__name__}: {reason})") from None
@@ -276,10 +296,12 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     """Store what the agent left. `about`: title, name, seed, command, host times. Atomic."""
     if not KEY.fullmatch(key):
         raise LabError(f"{key[:40]!r}: no key of a run")
-    agent, arrays, of_run = understand(files, _job(identity))
-    invalid = [row.wrong for row in Agent.model_validate(agent).self_check if row.wrong]
+    agent, arrays, of_run, of_programs, wrong = understand(files, _job(identity))
+    invalid = [row.wrong for row in Agent.model_validate(agent).self_check if row.wrong] + wrong
     if "executed" in about:
         agent["cpu_busy"] = max(agent["cpu_busy"], busy(about["executed"], identity))
+    if "programs" in identity["job"]:
+        agent["cpu_busy"] = 0.0  # no time goes by while they compute; a kernel that idles for long counts it late
     if agent["cpu_busy"] > CPU_LIMIT:
         invalid.append(f"guest CPU {100 * agent['cpu_busy']:.0f} % busy: the CPU was measured, not the network")
     record = {
@@ -289,6 +311,7 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
         "result_sha256": result_hash(files),
         "metrics_hash": METRICS_HASH,
         "metrics": of_run,
+        **({"programs": of_programs} if of_programs else {}),
         "agent": agent,
         "identity": identity,
     }

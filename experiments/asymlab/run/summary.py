@@ -57,7 +57,35 @@ def print_flows(runs: list[Run]) -> None:
             rows.append(row)
         if len(flows) > FLOWS_SHOWN:
             rows.append((name, "", f"and {len(flows) - FLOWS_SHOWN} more: its page has them"))
-    console.print(terminal([*FLOW_COLUMNS, *right(*(["done after s"] if sized else []))], rows))
+    if rows:
+        console.print(terminal([*FLOW_COLUMNS, *right(*(["done after s"] if sized else []))], rows))
+
+
+PROGRAM_COLUMNS = [*left("run", "program", "host"), *right("starts s", "ends s", "took s"), *left("end")]
+
+
+def end_of(record: dict) -> str:
+    """A program's, in words."""
+    code = record["exit"]
+    return "runs" if code is None else f"signal {-code}" if code < 0 else f"exit {code}"
+
+
+def print_programs(runs: list[Run]) -> None:
+    """A line a program."""
+    rows = [
+        (
+            run.record["name"],
+            name,
+            of["host"],
+            f"{of['start_s']:.3f}",
+            *(("-", "-") if of["end_s"] is None else (f"{of['end_s']:.3f}", f"{of['end_s'] - of['start_s']:.3f}")),
+            end_of(of),
+        )
+        for run in runs
+        for name, of in run.programs.items()
+    ]
+    if rows:
+        console.print(terminal(PROGRAM_COLUMNS, rows))
 
 
 def acks_line(runs: list[Run]) -> str:
@@ -67,6 +95,8 @@ def acks_line(runs: list[Run]) -> str:
         quick = {route.node for route in job.routes if "quickack 1" in route.attrs}
         every += sum(flow.dst in quick for flow in job.flows)
         flows += len(job.flows)
+    if not flows:
+        return "no flow of the lab's own: the measures are those of the link"
     if every == flows:
         return "ACKs: one for every packet, as no host sends them (ack)"
     delayed = "ACKs: delayed, as Linux sends them"
@@ -80,7 +110,7 @@ def rows_of(run: Run) -> Iterator[tuple[str, ...]]:
     for at, way in enumerate(directions(run)):
         yield (
             f"{run.record['name']} {way.name}".rstrip(),
-            f"{way.goodput_bps / 1e6:.3f}",
+            f"{way.goodput_bps / 1e6:.3f}" if way.flows else "-",
             f"{way.utilisation:.3f}{where}",
             f"{way.jain:.4f}",
             ms(way.rtt_s.get("p50")),
@@ -98,6 +128,7 @@ def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
     console.print(acks_line(runs))
     console.print(terminal(COLUMNS, [row for run in runs for row in rows_of(run)]))
     print_flows(runs)
+    print_programs(runs)
     for run in runs:
         console.print(f"{run.record['name']}: {check_line(run)}")
         console.print(f"{run.record['name']}: result_sha256 {run.record['result_sha256']}")

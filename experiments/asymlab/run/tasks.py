@@ -44,7 +44,9 @@ class Task:
 
         A slow ACK path is no bound: an ACK may stand for many packets.
         """
-        path, directions = self.case.scenario.path, {f.direction for f in self.case.scenario.flows}
+        path, directions = self.case.scenario.path, {str(f.direction) for f in self.case.scenario.flows}
+        if self.case.scenario.programs:
+            directions = {*DIRECTIONS}
         rate = sum(getattr(hop, direction).rate for hop in path.chain for direction in sorted(directions))
         return round(self.job.duration_s * rate / path.mtu / 8)
 
@@ -193,11 +195,20 @@ def _refuse_modules(cases: list[Case], engine: str, release: str) -> None:
                 raise case.wrong(f"controllers.{name}.{unknown[0]}: {file} has no such parameter; it has {there}")
 
 
+def _refuse_programs(cases: list[Case], engine: str) -> None:
+    """`engine`: "" for this machine, where a program could do all that root can."""
+    for case in cases:
+        if case.scenario.programs and engine != "uml":
+            where = f"--engine {engine}" if engine else "--on host"
+            raise case.wrong(f"programs: run with --engine uml alone, not with {where}")
+
+
 def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> list[Task]:
     """The runs of the cases, each once. `any_profile`: those as well that the image's kernel cannot run."""
     tasks: dict[str, Task] = {}
     if not any_profile:
         _refuse_profiles(cases, image.engine)
+    _refuse_programs(cases, image.engine)
     _refuse_ecn(cases, image.kernel)
     _refuse_modules(cases, image.engine, image.kernel)
     _refuse_controllers(cases, image.kernel, image.types)
@@ -205,7 +216,7 @@ def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> lis
         l4s = asking(case, image.types)
         for seed in case.seeds:
             job = plan_job(case, seed, image.clock_factor, image.node_us, l4s)
-            objects = vm.read_objects(job, case.files, image)
+            objects = vm.read_objects(job, case.files, image, case.packs)
             try:
                 identity = vm.identity(image, job, objects)
             except vm.NoRoom as e:
@@ -218,6 +229,7 @@ def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> lis
 def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
     _refuse_profiles(cases, "")
+    _refuse_programs(cases, "")
     _refuse_ecn(cases, os.uname().release)
     _refuse_modules(cases, "", os.uname().release)
     _refuse_controllers(cases, os.uname().release, None)

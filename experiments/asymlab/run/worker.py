@@ -20,7 +20,7 @@ from pathlib import Path
 import pyarrow
 
 from .. import LabError
-from ..guest.job import Job
+from ..guest.programs import kind_of
 from ..guest.wire import load
 from ..machine import qemu, vm
 from ..machine.files import sha256, write_sparse
@@ -107,7 +107,7 @@ def kill_when_unwanted(p: subprocess.Popen) -> None:
 def compute(image_hash: str, packed: str, objects: dict[str, bytes]) -> dict:
     """A run: the files it left, what it was made of, and where."""
     image = find_image(image_hash)
-    job = load(Job, packed, "job")
+    job = load(kind_of(json.loads(packed)), packed, "job")
     with own_core() as core:
         files, took = vm.run(image, job, objects, core=core, started=kill_when_unwanted)
     return {"files": files, "took": took, "identity": vm.identity(image, job, objects), "host": socket.gethostname()}

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The programs of a run: what became of each, and the numbers of their results by a path."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ..guest.programs import OUTPUT_MAX, Program, WithPrograms
+
+RESULT_MAX = 1 << 20  # bytes of a standard output that is read as a result
+WORDS_MAX = 200  # characters of a program's last line
+NO_NAME = ("resolve host", "Name or service not known", "name resolution", "host not found", "No address associated")
+OF_LIST: dict[str, Callable[[list[float]], Any]] = {
+    "min": min,
+    "max": max,
+    "sum": sum,
+    "mean": np.mean,
+    **{f"p{share}": partial(np.percentile, q=share) for share in (5, 50, 95, 99)},
+}
+
+
+def of_run(job: WithPrograms, zero_ns: int, files: dict[str, bytes], times: str) -> tuple[dict[str, dict], list[str]]:
+    """Each program's part of the record; and what is wrong with them. `times`: the file that has these."""
+    known = json.loads(files[times])
+    if known.keys() != {program.name for program in job.programs}:
+        raise ValueError("of other programs")
+    records, wrong = {}, []
+    for program in job.programs:
+        times_of = known[program.name]
+        exit, running = times_of.get("exit"), times_of["running"]
+        record = {
+            "host": program.host,
+            "run": program.run,
+            "start_s": (int(times_of["start_ns"]) - zero_ns) / 1e9,
+            "end_s": None if running else (int(times_of["end_ns"]) - zero_ns) / 1e9,
+            "exit": None if running else int(exit),
+            "result": None,
+        }
+        out, err = files[f"{program.name}.out"], files[f"{program.name}.err"]
+        reason = unlike(program, record, last_line(err) or last_line(out), job.duration_s)
+        if not reason and program.result != "none":
+            try:
+                record["result"] = read_result(out, program.result)
+            except ValueError as e:
+                reason = f"its standard output is no result ({e})"
+        if reason:
+            wrong.append(f"program {program.name}: {reason}")
+        records[program.name] = record
+    return records, wrong
+
+
+def unlike(program: Program, record: dict, words: str, duration_s: float) -> str:
+    """How it ended otherwise than it should; empty if it did not."""
+    exit, ends = record["exit"], program.ends
+    told = program.stop_s is not None and record["end_s"] is not None and record["end_s"] >= program.stop_s
+    if ends == "any" or exit == ends or ends == "running" and (exit is None or told):
+        return ""
+    if exit is None:
+        return f'still runs at {duration_s:g} s; if it should, its `ends` is "running" or "any"'
+    at = f" at {record['end_s']:.3f} s"
+    if exit == -signal.SIGXFSZ:
+        return f"more than {OUTPUT_MAX >> 20} MB of output{at}"
+    ended = f"signal {-exit}" if exit < 0 else f"exit {exit}"
+    named = "; names are those of [hosts]" if any(hint in words for hint in NO_NAME) else ""
+    return ended + at + (f" ({words})" if words else "") + named
+
+
+def last_line(output: bytes) -> str:
+    lines = output[-4096:].decode(errors="replace").strip().splitlines()
+    return "".join(c if c.isprintable() else " " for c in lines[-1])[:WORDS_MAX] if lines else ""
+
+
+def read_result(output: bytes, kind: str) -> Any:
+    """ValueError if it is no JSON."""
+    if len(output) > RESULT_MAX:
+        raise ValueError(f"{len(output)} bytes, more than {RESULT_MAX}")
+
+    def refuse(word: str) -> None:
+        raise ValueError(f"{word} is no number of JSON")
+
+    try:
+        text = output.decode()
+        parts = text.splitlines() if kind == "lines" else [text]
+        values = [json.loads(part, parse_constant=refuse) for part in parts if part.strip() or kind == "json"]
+        json.dumps(values, ensure_ascii=False).encode()  # half a character is none
+    except RecursionError:
+        raise ValueError("too deep") from None
+    return values if kind == "lines" else values[0]
+
+
+def number(programs: dict[str, dict], path: str) -> float:
+    """A number by its path: `page.took`, `page.exit`, `client.result.end.sum_received.bytes`.
+
+    A list has its values by their places from 0 on, and min, max, sum, mean, p5, p50, p95, p99 of all of them:
+    `page.result.max.time_total`. LookupError if there is no such number."""
+    name, _, rest = path.partition(".")
+    if name not in programs:
+        raise LookupError(f"no program {name!r}; there are {', '.join(programs) or 'none'}")
+    record = programs[name]
+    took = None if record["end_s"] is None else record["end_s"] - record["start_s"]
+    return _number(record | {"took": took}, rest.split(".") if rest else ["took"], path)
+
+
+def _number(value: Any, parts: list[str], path: str) -> float:
+    if not parts:
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise LookupError(f"programs.{path}: is no number")
+        return float(value)
+    first, *rest = parts
+    if isinstance(value, list) and first in OF_LIST and value:
+        return float(OF_LIST[first]([_number(one, rest, path) for one in value]))
+    if isinstance(value, list) and first.isdecimal() and int(first) < len(value):
+        return _number(value[int(first)], rest, path)
+    if isinstance(value, dict) and first in value:
+        return _number(value[first], rest, path)
+    there = ", ".join(map(str, value)) if isinstance(value, dict) else "none"
+    raise LookupError(f"programs.{path}: there is no {first!r}; there are {there:.200}")

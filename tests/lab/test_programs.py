@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Scenarios with programs: what is wrong is told before a run; the same files give packs of the same bytes."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from asymlab import LabError
+from asymlab.guest.programs import WithPrograms
+from asymlab.guest.wire import dump, read
+from asymlab.machine import elf, packs
+from asymlab.machine.cpio import content
+from asymlab.plan import scenario
+from asymlab.plan.programs import Contents
+from asymlab.plan.topology import plan_job
+from asymlab.results.programs import number, read_result
+from asymlab.run.tasks import _refuse_programs
+from tests.scenarios import LINUX
+from tests.shared import REPO
+
+CASES = REPO / "experiments" / "programs" / "cases.toml"
+SOUND: dict = {
+    "flows": None,
+    "packs": {"mine": {"files": {"/usr/bin/mine": {"text": "#!/bin/none\n"}}}},
+    "hosts": {"server": {"at": "left"}, "laptop": {"at": "right"}},
+    "programs": [{"name": "one", "host": "server", "run": ["mine"]}],
+}
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch, tmp_path):
+    monkeypatch.setattr(packs, "FOLDER", tmp_path / "packs")
+
+
+def program(**keys) -> dict:
+    return {"programs": [{"name": "two", "host": "server", "run": ["mine"], **keys}]}
+
+
+WRONG = {
+    "host": (program(host="servr"), r"programs.1.host: no host 'servr'; did you mean server\?"),
+    "pack": (program(pack="iperf"), r"programs.1.pack: no pack 'iperf'; did you mean iperf3\?"),
+    "key": (program(starts="1s"), r"programs.1.starts: unknown key; did you mean start\?"),
+    "key of a pack": ({"packs": {"mine": {"debain": []}}}, r"packs.mine.debain: unknown key; did you mean debian\?"),
+    "key of a file": (
+        {"packs": {"mine": {"files": {"/x": {"sise": 1}}}}},
+        r"packs.mine.files./x: sise: unknown key; did you mean size\?",
+    ),
+    "key of a host": ({"hosts": {"server": {"delay": "1s"}}}, r"hosts.server.delay: unknown key"),
+    "time": (program(start="2"), r"programs.1.start: '2' is not a quantity such as '20ms' \(units: us, ms, s\), nor"),
+    "late": (program(start="9s"), "programs.1: starts or stops after run.duration"),
+    "twice": (program(name="one"), "programs.1.name: an earlier program is called 'one', too"),
+    "end": (program(ends="never"), "programs.1.ends: 'never' is neither an exit status from 0 to 255"),
+    "place": ({"hosts": {"server": {"at": 7}}}, "hosts.server.at: no switch 7; there are 1 to 2"),
+    "one place": ({"hosts": {"server": {"at": "right"}}}, "hosts: must be at two places at least"),
+    "package": (
+        {"packs": {"mine": {"debian": ["--reinstall"]}}},
+        "packs.mine.debian.0: '--reinstall' is not the name of a Debian package",
+    ),
+    "way out": (
+        {"packs": {"mine": {"files": {"/../x": {"size": 1}}}}},
+        r"packs.mine.*files.'/../x': must be a whole path in the guest",
+    ),
+    "no file": ({"packs": {"mine": {"files": {"/x": "./none"}}}}, "packs.mine.files./x: no such file: /.*/none"),
+    "unused": ({"packs": {"other": {"debian": ["curl"]}}, **program(pack="mine")}, r"programs.0.pack: is missing"),
+    "controller": ({"hosts": {"server": {"controller": "cubik"}}}, "hosts.server.controller: no controller 'cubik'"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_what_is_wrong_is_told_with_its_key(scenario_file, name):
+    change, reason = WRONG[name]
+    with pytest.raises(LabError, match=reason):
+        plan_job(scenario.load(scenario_file(LINUX, SOUND, change))[0], 1)
+
+
+def test_a_scenario_without_flows_needs_programs(scenario_file):
+    with pytest.raises(LabError, match="flows: must have at least one, or programs"):
+        scenario.load(scenario_file(LINUX, {"flows": None}))
+
+
+@pytest.mark.parametrize("engine, where", [("qemu", "--engine qemu"), ("", "--on host")])
+def test_programs_run_in_the_cage_of_uml_alone(scenario_file, engine, where):
+    with pytest.raises(LabError, match=f"programs: run with --engine uml alone, not with {where}"):
+        _refuse_programs(scenario.load(scenario_file(LINUX, SOUND)), engine)
+
+
+def test_a_job_with_programs_is_read_as_it_was_written():
+    for case in scenario.load(CASES):
+        job = plan_job(case, 1)
+        assert isinstance(job, WithPrograms) and read(WithPrograms, dump(job), "job") == job
+        assert job.names.keys() == {"server", "laptop"}
+
+
+# --- packs ---------------------------------------------------------------------------------
+
+
+def contents(files: dict, program: str = "mine", name: str = "p") -> Contents:
+    return Contents(name, (), files, (("programs.0.run", program),))
+
+
+@pytest.fixture
+def shared_library(tmp_path) -> Path:
+    """A program that needs a library of its own."""
+    source, library, binary = (tmp_path / name for name in ("own.c", "libown.so.1", "mine"))
+    source.write_text("int own(void) { return 0; }\n")
+    subprocess.run(["gcc", "-shared", "-Wl,-soname,libown.so.1", "-o", library, source], check=True)
+    source.write_text("int own(void);\nint main(void) { return own(); }\n")
+    subprocess.run(["gcc", "-o", binary, source, library], check=True)
+    return binary
+
+
+def test_a_library_that_is_missing_is_told_and_nothing_is_kept(shared_library, tmp_path):
+    needs = elf.needs(shared_library.read_bytes())
+    assert needs and set(needs.libraries) >= {"libown.so.1", "libc.so.6"} and "ld-linux" in needs.interpreter
+    with pytest.raises(LabError, match="packs.p: /usr/bin/mine needs libown.so.1, which is in none of its packages"):
+        packs.archives([contents({"/usr/bin/mine": shared_library})])
+    assert not (tmp_path / "packs").exists()
+
+
+def test_a_program_that_is_no_elf_needs_nothing_and_a_damaged_one_is_told(shared_library):
+    whole = shared_library.read_bytes()
+    assert elf.needs(b"#!/bin/sh\n") is None
+    for length in range(6, 1000, 13):
+        with pytest.raises(ValueError, match="damaged"):
+            elf.needs(whole[:length])
+
+
+def test_a_program_that_the_pack_has_not_is_told(tmp_path):
+    (tmp_path / "mine").write_text("#!/bin/none\n")
+    with pytest.raises(LabError, match=r"programs.0.run: pack p has no program 'mime'; did you mean mine\?"):
+        packs.archives([contents({"/usr/bin/mine": tmp_path / "mine"}, "mime")])
+
+
+def test_the_same_files_give_the_same_bytes_whoever_has_them(tmp_path):
+    first, second = tmp_path / "one", tmp_path / "other name"
+    first.write_text("#!/bin/none\n")
+    shutil.copy(first, second)
+    second.chmod(0o700)
+    one, other = (packs.archives([contents({"/usr/bin/mine": file})])["p.cpio"] for file in (first, second))
+    packs.READ.clear()
+    shutil.rmtree(tmp_path / "packs")
+    assert one == other == packs.archives([contents({"/bin/mine": second})])["p.cpio"]
+    assert content(one, "packs/p/usr/bin/mine") == b"#!/bin/none\n"
+
+
+def test_a_pack_that_was_changed_is_made_anew(tmp_path):
+    (tmp_path / "mine").write_text("#!/bin/none\n")
+    made = packs.archives([contents({"/usr/bin/mine": tmp_path / "mine"})])
+    (kept,) = (tmp_path / "packs").glob("*.cpio")
+    kept.write_bytes(b"another")
+    packs.READ.clear()
+    assert packs.archives([contents({"/usr/bin/mine": tmp_path / "mine"})]) == made
+    assert kept.read_bytes() == made["p.cpio"]
+
+
+@pytest.mark.parametrize("name", ["../x", "a/../../x", "/usr/../../x"])
+def test_no_name_in_a_package_leads_out(name):
+    with pytest.raises(LabError, match="leads out of its pack"):
+        packs.plain(name)
+    assert packs.plain("./lib/x") == "usr/lib/x" and packs.plain("./usr/lib/x") == "usr/lib/x"
+
+
+# --- results -------------------------------------------------------------------------------
+
+LINES = [{"time": t} for t in (1, 2, 6)]
+ONE = {"start_s": 0.5, "end_s": 2.0, "exit": 0, "result": {"end": {"bytes": 7, "name": "x"}, "lines": LINES}}
+
+
+def test_each_number_has_a_path():
+    programs = {"one": ONE, "two": ONE | {"end_s": None, "exit": None}}
+    values = {"one": 1.5, "one.took": 1.5, "one.exit": 0, "one.result.end.bytes": 7, "one.result.lines.1.time": 2}
+    values |= {"one.result.lines.max.time": 6, "one.result.lines.p50.time": 2, "one.result.lines.mean.time": 3}
+    assert {path: number(programs, path) for path in values} == values
+    for path, reason in {
+        "on.took": "no program 'on'; there are one, two",
+        "two.took": "programs.two.took: is no number",
+        "one.result.end.name": "is no number",
+        "one.result.end.byte": "there is no 'byte'; there are bytes, name",
+    }.items():
+        with pytest.raises(LookupError, match=reason):
+            number(programs, path)
+
+
+@pytest.mark.parametrize("output", [b"", b"{", b"\xff", b"NaN", b'"\\ud800"', b"[" * 100_000, b" " * (2 << 20)])
+def test_what_is_no_json_is_no_result(output):
+    with pytest.raises(ValueError):
+        read_result(output, "json")

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Real programs in the guest: they repeat, they tell what their link carries, and each sees its own world alone."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+
+from asymlab import LabError
+from asymlab.machine import on_uml
+from asymlab.machine.image import open_image
+from asymlab.plan import scenario
+from asymlab.results.metrics import ETHERNET
+from asymlab.results.programs import number
+from asymlab.run.execute import execute
+from asymlab.run.tasks import plan_runs
+from tests.scenarios import LINUX
+from tests.shared import REPO, run
+
+pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("uml")]
+UML = "6.12-uml"
+CASES = REPO / "experiments" / "programs" / "cases.toml"
+SOURCE = REPO / "tests" / "lab" / "program.c"
+
+
+@pytest.fixture(scope="module")
+def uml():
+    try:
+        open_image(UML)
+    except LabError as e:
+        pytest.skip(str(e))
+
+
+@pytest.fixture(scope="module")
+def binary(tmp_path_factory):
+    file = tmp_path_factory.mktemp("programs") / "mine"
+    subprocess.run(["gcc", "-static", "-O2", "-o", file, SOURCE], check=True)
+    return file
+
+
+@pytest.fixture
+def case(scenario_file, binary):
+    """A scenario of a second in which a host runs the program with each of some lists of words."""
+
+    def write(*words: list[str], **keys) -> object:
+        programs = [
+            {"name": f"p{i}", "host": "here", "run": ["mine", *argv], **keys.get(f"p{i}", {})}
+            for i, argv in enumerate(words)
+        ]
+        tree = {
+            "flows": None,
+            "run": {"duration": "1s", "measure_from": "500ms"},
+            "packs": {"mine": {"files": {"/usr/bin/mine": str(binary)}}},
+            "hosts": {"here": {"at": "left"}, "there": {"at": "right"}},
+            "programs": programs,
+        }
+        return scenario_file(LINUX, tree)
+
+    return write
+
+
+def reasons(file) -> list[str]:
+    """Why its run is invalid."""
+    guest = open_image(UML)
+    (task,) = plan_runs(scenario.load(file), guest)
+    return execute([task], guest)[task.key].record["invalid"]
+
+
+def test_iperf3_tells_what_the_link_carries_and_repeats():
+    first, second = (run(f"{CASES}:iperf3", UML, fresh=True) for _ in range(2))
+    assert first.record["result_sha256"] == second.record["result_sha256"]
+    own = number(first.programs, "client.result.intervals.2.sum.bits_per_second")
+    rows = first.links[first.links["dev"] == first.job.watch[0].forward.dev]
+    rows = rows[(rows["t"] > 2.05) & (rows["t"] < 3.05)]
+    carried = (rows["bytes"] - ETHERNET * rows["packets"]).sum() * 8 / (len(rows) * 0.1) * first.job.payload_share
+    assert own == pytest.approx(carried, rel=0.005)
+    assert own == pytest.approx(20e6 * 1448 / 1500, rel=0.005)
+
+
+def test_a_page_beside_a_download():
+    r = run(f"{CASES}:page", UML)
+    assert number(r.programs, "page.took") < 2.5
+    assert len(r.programs["page"]["result"]) == 30
+    assert {line["http_code"] for line in r.programs["page"]["result"]} == {200}
+    assert r.programs["nginx"]["exit"] is None
+    assert (r.folder / "page.out").read_bytes().count(b"\n") == 30
+
+
+def test_a_program_is_in_a_world_of_its_own(case):
+    r = run(case(["world"]), UML)
+    told = dict(line.replace(":", "").split(maxsplit=1) for line in (r.folder / "p0.out").read_text().splitlines())
+    assert told["host"] == "here" and told["user"] == "65534" and told["pid"] == "2"
+    assert {told[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
+    assert told["NoNewPrivs"] == "1"
+    for closed in ("lab", "results", "root", "others", "mknod", "chroot", "setuid"):
+        assert told[closed] != "yes", closed
+    assert told["tmp"] == told["null"] == "yes"
+
+
+def test_an_end_that_was_not_meant_makes_the_run_invalid(case):
+    words = (["exit", "3"], ["abort"], ["sleep", "9"], ["endless"], ["print", "nothing"], ["print", '{"a": [1, 5]}'])
+    file = case(*words, p4={"result": "json"}, p5={"result": "json"})
+    assert [reason.split("(")[0].strip() for reason in reasons(file)] == [
+        "program p0: exit 3 at 0.000 s",
+        "program p1: signal 6 at 0.000 s",
+        'program p2: still runs at 1 s; if it should, its `ends` is "running" or "any"',
+        "program p3: more than 16 MB of output at 0.000 s",
+        "program p4: its standard output is no result",
+    ]
+    assert "(it ends here)" in reasons(file)[0]
+
+
+def test_an_end_that_was_meant_does_not(case):
+    ends = {"p0": {"ends": 3}, "p1": {"ends": "running"}, "p2": {"ends": "running", "stop": "500ms"}}
+    r = run(case(["exit", "3"], ["sleep", "9"], ["sleep", "9"], **ends), UML)
+    assert [r.programs[name]["exit"] for name in ("p0", "p1")] == [3, None]
+    assert r.programs["p2"]["exit"] in (-15, -9) and 0.5 <= r.programs["p2"]["end_s"] < 1.6
+
+
+def test_a_name_that_is_no_host_is_told(tmp_path):
+    file = tmp_path / "name.toml"
+    lost = '[[programs]]\nname = "lost"\nhost = "laptop"\npack = "web"\nrun = ["curl", "-sS", "http://exmaple/"]\n'
+    file.write_text(f'base = "{CASES}:page"\ntitle = "A name"\nid = "NAME"\nwithout = ["programs"]\n{lost}')
+    (reason,) = reasons(file)
+    assert reason.startswith("program lost: exit 6 at ") and reason.endswith("; names are those of [hosts]")
+
+
+def test_a_spin_is_ended_by_its_cpu_time_and_named(case, monkeypatch):
+    monkeypatch.setattr(on_uml, "STALL_S", 5)
+    began = time.monotonic()
+    with pytest.raises(LabError, match=r"clock stands still.*program p0 waits without a system call"):
+        run(case(["spin"]), UML)
+    assert time.monotonic() - began < 120
