@@ -44,9 +44,3 @@ cubic, bbr, prague = fixture_of("cubic9438", "cubic"), fixture_of("bbr3", "bbr")
 def thin(of):
     """`asymcc thin`, which is no controller."""
     return of("thin", HERE / "thin.bpf.c")
-
-
-@pytest.fixture(scope="session")
-def pair(formosa):
-    for other in running("formosa"):
-        yield formosa, other

@@ -10,15 +10,12 @@ from tests.algorithms.host.formosa import (
     HELLO,
     SECOND,
     SEG,
-    A,
     P,
-    Receiver,
     answer,
     at_w,
     end_round,
     fields_of_data,
     room,
-    transfer,
 )  # fmt: skip
 from tests.algorithms.host.streams import MS, many_rtts
 
@@ -37,20 +34,6 @@ def test_slow_start_is_the_papers(formosa):
         assert state["tp"]["data_segs_out"] - state["wire"]["segs"] == w
         assert state["tp"]["packets_out"] == w + state["ca"]["w_last"] - 1
         assert state["tp"]["snd_cwnd"] <= w + state["ca"]["w_last"]
-
-
-@pytest.mark.parametrize("version", [4, 6])
-@pytest.mark.parametrize("every", [1, 2, 100])
-def test_both_ends_start_as_the_papers_example(pair, every, version):
-    """Whatever ACKs the kernel would send: packets 1, 2, 4, 7 are flagged and their ACKs are the only ones."""
-    sender, other = pair
-    sent, came = transfer(sender, Receiver(other, every=every, version=version), 300 * MS, packet_us=10)
-    flagged = [number for _, number, flags, _ in sent if flags & A]
-    assert flagged == [1, 2, 4, 7, 12, 20, 33, 54]
-    assert [ack for _, ack in came] == [1 + number * SEG for number in flagged[: len(came)]]
-    counters = other.state()["counters"]
-    assert len(came) == counters["acks_sent"] == 7
-    assert counters["signals_sent"] == 0
 
 
 @pytest.mark.parametrize("w, delta, left", [(64, 32, 56), (15, 32, 13.125), (100, 64, 75), (2, 127, 2)])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Formosa's options, and a receiver and a path of one packet's time, around two drivers."""
+"""Formosa's options, and a receiver around a driver."""
 
-import heapq
-import itertools
 import struct
 
 from .driver import line
@@ -69,9 +67,9 @@ def signed(value, bits=64):
 class Receiver:
     """The kernel's receiving half: what is in order, what waits, when it would send an ACK."""
 
-    def __init__(self, driver, params=None, every=2, first=1, version=4, **keys):
+    def __init__(self, driver, params=None, every=2, first=1, **keys):
         """An ACK at least for each `every` packets that come in order."""
-        self.driver, self.every, self.version = driver, every, version
+        self.driver, self.every = driver, every
         self.next, self.blocks, self.unacked = first, [], 0
         driver.start(params, **{"syn": HELLO, "other": 1, "app": 0, "rcv_nxt": first, "rcv_wup": first} | keys)
 
@@ -111,92 +109,10 @@ class Receiver:
             else b""
         )
         room = 28 - len(sack)
-        packet = ip_packet(self.next, options=b"\x01\x01\x08\x0a" + bytes(8) + sack, version=self.version)
+        packet = ip_packet(self.next, options=b"\x01\x01\x08\x0a" + bytes(8) + sack)
         keys = {"now": now, "rcv_nxt": self.next, "rcv_wup": self.next, "pending": 0} | keys
         done = self.driver.batch([line("poke", **keys), line("write", len=0, room=room), line("egress", packet=packet)])
         return [(self.next, self.blocks[:3], bytes.fromhex(done[1]["options"]))] * done[2]["pass"]
-
-
-def transfer(
-    sender, receiver, until, delay=20_000, packet_us=100, extra=lambda now: 0, lost=(), lost_acks=(), copies=(),
-    late=(), params=None,
-):  # fmt: skip
-    """
-    Both ends over a link of one packet each packet_us: what was sent, [(time, number, flags, round)], and the ACKs that
-    came, [(time, number)]. Packets leave as they are paced. Packets and ACKs with the numbers in `lost`, ... do
-    not arrive, arrive twice, or 3 packets late; a probe follows when nothing comes for two RTTs. Times in us.
-    """
-    events, order = [], itertools.count()
-    sent, came, times, acked, sacked, gone = [], [], {}, 1, set(), []
-    free, next_send, acks = 0, 0, itertools.count(1)
-
-    def put(at, *what):
-        heapq.heappush(events, (at, next(order), *what))
-
-    def leave(now, segments):
-        nonlocal free, next_send
-        rate = sender.state()["tp"]["pacing_rate"]
-        for seq, again, options in segments:
-            if again and gone:
-                seq = gone.pop(0)
-            at = max(now, next_send)
-            next_send = at + (1_000_000 * SEG // rate if rate else 0)
-            number = 1 + (seq - 1) // SEG
-            raw = bytearray.fromhex(options)
-            raw[8:12] = struct.pack(">I", at % 2**32)
-            sent.append((at, number, *fields_of_data(raw)[:2]))
-            times[seq] = at
-            free = max(at, free) + packet_us
-            if again or number not in lost:
-                put(free + delay + extra(at) + (3 * packet_us if number in late else 0), "data", seq, bytes(raw))
-                if number in copies:
-                    put(free + delay + extra(at) + 5, "data", seq, bytes(raw))
-
-    def heard(now, number, blocks, option):
-        nonlocal acked
-        came.append((now, number))
-        new = {seq for a, b in blocks for seq in range(a, b, SEG)} - sacked
-        covered = [times[seq] for seq in new | set(range(acked, number, SEG)) - sacked if seq in times]
-        rtt = now - max(covered) if covered else -1
-        n = max(0, (number - acked) // SEG)
-        sacked.update(new)
-        acked = max(acked, number)
-        holes = set(range(acked, max(sacked, default=acked), SEG)) - sacked - told
-        lines = [line("read", now=now, options=option, ack=number)]
-        missing = [seq for seq in sorted(holes) if sum(s > seq for s in sacked) >= 3]
-        if missing:
-            told.update(missing)
-            gone.extend(missing)
-            lines.append(line("loss", n=len(missing), sack=len(new)))
-        else:
-            lines.append(line("ack", n=n, sack=len(new), rtt=rtt))
-        state = sender.batch([*lines, "state"])
-        leave(now, state[-2].get("segments", []))
-        ca, tp = state[-1]["ca"], state[-1]["tp"]
-        if tp["state"] < 2:
-            assert tp["packets_out"] - tp["sacked_out"] <= ca["w"] + ca["w_last"]
-
-    told, last = set(), 0
-    leave(0, sender.start(params, synack=HELLO, now=0, snd_una=1, snd_nxt=1)["segments"])
-    while events or last < until:
-        if not events:  # the tail is probed
-            last += 2 * (2 * delay + 1000)
-            tp = sender.state()["tp"]
-            probe = sender.write(now=last, seq=tp["snd_nxt"] - SEG, len=SEG, room=28)
-            sender.poke(data_segs_out=tp["data_segs_out"] + 1)
-            leave(last, [(tp["snd_nxt"] - SEG, 1, probe["options"])])
-            continue
-        now, _, kind, *what = heapq.heappop(events)
-        last = now
-        if now > until:
-            break
-        if kind == "data":
-            for ack in receiver.take(now, *what):
-                if next(acks) not in lost_acks:
-                    put(now + delay, "ack", *ack)
-        else:
-            heard(now, *what)
-    return sent, came
 
 
 ALL = 2**32 - 1
