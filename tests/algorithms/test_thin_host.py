@@ -36,30 +36,32 @@ class Download:
         driver.start(params, app=0, now=self.now)
         driver.poke(srtt_us=rtt << 3, rcv_mss=SEG, rcv_nxt=1, rcv_wup=1, rcv_wnd=window)
 
-    def ack(self, number=None, flags=ACK, options=None, seq=None, **keys):
-        """The kernel sends one: does it pass?"""
+    def packet(self, number=None, flags=ACK, options=None, **keys):
+        options = self.stamped if options is None else options
+        return ip_packet(number or self.next, flags=flags, options=options, version=self.version, **keys)
+
+    def lines(self, packet, **keys):
+        """The kernel sends an ACK."""
         self.unacked = 0
-        keys = {"rcv_wup": self.next, "rcv_wnd": self.window, "bytes_received": self.next - 1} | keys
-        packet = ip_packet(
-            number or self.next,
-            flags=flags,
-            options=self.stamped if options is None else options,
-            version=self.version,
-            **({} if seq is None else {"seq": seq}),
-        )
-        lines = [line("poke", now=self.now, rcv_nxt=self.next, **keys), line("egress", packet=packet)]
-        return bool(self.driver.batch(lines)[1]["pass"])
+        state = {"rcv_wup": self.next, "rcv_wnd": self.window, "bytes_received": self.next - 1} | keys
+        return [line("poke", now=self.now, rcv_nxt=self.next, **state), line("egress", packet=packet)]
+
+    def ack(self, bytes_received=None, **keys):
+        """Does it pass?"""
+        state = {} if bytes_received is None else {"bytes_received": bytes_received}
+        return bool(self.driver.batch(self.lines(self.packet(**keys), **state))[1]["pass"])
 
     def come(self, packets, gap=None):
         """The number of each ACK, and whether it passes."""
-        told = []
+        numbers, lines = [], []
         for _ in range(packets):
             self.now += self.gap if gap is None else gap
             self.next += SEG
             self.unacked += 1
             if self.unacked == self.every:
-                told.append((self.next, self.ack()))
-        return told
+                numbers.append(self.next)
+                lines += self.lines(self.packet())
+        return [(number, bool(told["pass"])) for number, told in zip(numbers, self.driver.batch(lines)[1::2])]
 
     def steady(self):
         """Past the start, and in a stretch where ACKs are dropped."""
