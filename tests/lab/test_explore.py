@@ -61,7 +61,7 @@ def test_draws_have_all_that_a_scenario_can(known):
     words = "loss reorder duplicate jitter red strip rewrite hops stop resume size extra_delay background mtu"
     commands = [f'command = "{c}"' for c in ("replace", "unload", "drain", "load", "use")]
     words += " loss_burst disorder policer codel fq_codel pie fq cake trace atm aggressive coalesce"
-    words += " segment source_sysctls sink_sysctls"
+    words += " segment source_sysctls sink_sysctls hosts_of count"
     words = [
         *words.split(),
         "ip = 6",

@@ -106,6 +106,8 @@ class Draw:
         if self.chance(0.25):
             self.tree["thin"] = self.thin(hops)
         self.hosts()
+        if self.odd(0.3):
+            self.tree["flows"].append(self.upload())
 
     def chance(self, p: float) -> bool:
         return self.rng.random() < p
@@ -236,6 +238,16 @@ class Draw:
                 flow |= {"enter": ends[0], "leave": ends[1]}
             found.append(flow)
         return found
+
+    def upload(self) -> dict:
+        """Data against the first flow's, often between the same hosts: its ACKs wait behind them."""
+        first = self.tree["flows"][0]
+        way = {"forward": "reverse", "reverse": "forward"}[first["direction"]]
+        ends = {"enter": first["leave"], "leave": first["enter"]} if "enter" in first else {}
+        flow = {"controller": self.of(("cubic", first["controller"])), "direction": way, "start": self.time(0, 0.4)}
+        if self.chance(0.3):
+            flow["count"] = 4
+        return flow | ({"hosts_of": 0} if self.chance(0.5) else ends)
 
     def value(self, p: dict) -> int:
         return self.of(

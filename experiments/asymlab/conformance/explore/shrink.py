@@ -107,7 +107,7 @@ def simpler(tree: dict) -> Iterator[dict]:
     for i, flow in enumerate(tree["flows"]):
         for key in (
             *("resume", "stop", "size", "extra_delay", "ack", "enter", "leave", "start", "direction"),
-            *("source_sysctls", "sink_sysctls"),
+            *("source_sysctls", "sink_sysctls", "hosts_of", "count"),
         ):
             if key in flow:
                 yield without(tree, "flows", i, key)
