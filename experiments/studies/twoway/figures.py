@@ -10,7 +10,10 @@ from matplotlib.figure import Figure
 from asymlab import controllers
 from asymlab.report import drawing
 
-from . import claims as two
+from . import measures
+
+CONTROLLERS = ("cubic", "bbr", "bbr3", "fast", "fusion", "taichung", "pseudorate", "formosa")
+RATES = {"2mbit": 10, "0.4mbit": 50, "0.2mbit": 100}  # of the uplink, and how many times as much the downlink has
 
 
 def figures(results) -> list[drawing.Figure]:
@@ -19,28 +22,29 @@ def figures(results) -> list[drawing.Figure]:
     return [f for f in drawn if f]
 
 
-def mean_of(runs, measure) -> float | None:
-    return fmean(map(measure, runs)) if runs else None
+def downloads(results, name: str, uploads: int) -> list[tuple[int, float]]:
+    """(how many times slower the uplink is, Mbit/s), mean of the seeds."""
+    points = []
+    for rate, times in RATES.items():
+        beside = {"path__reverse__queue": 40, "flows__1__count": uploads}
+        id, more = ("TW-MAP", beside) if uploads else ("TW-ALONE", {})
+        if runs := results.valid(id, path__reverse__rate=rate, flows__0__controller=name, **more):
+            points.append((times, fmean(map(measures.download, runs))))
+    return points
 
 
 def over_ratio(results):
     """A panel for each number of uploads: download over the ratio of the rates, with the longer uplink queue."""
     figure = Figure(figsize=(11, 4.4))
     axes = figure.subplots(1, 3, sharey=True)
-    for ax, uploads in zip(axes, (0, *two.UPLOADS)):
-        for name in ("cubic", *two.OTHERS):
-            points = []
-            for rate, times in two.RATES.items():
-                alone = two.Runs("TW-ALONE", path__reverse__rate=rate, flows__0__controller=name)
-                runs = (two.at(name, uploads, rate, 40) if uploads else alone).valid(results)
-                if (value := mean_of(runs, two.download)) is not None:
-                    points.append((times, value))
-            if not points:
+    for ax, uploads in zip(axes, (0, 1, 4)):
+        for name in CONTROLLERS:
+            if not (points := downloads(results, name, uploads)):
                 return None
             of = controllers.of(name)
             ax.plot(*zip(*points, strict=True), label=of.label, **of.look)
         ax.set(xscale="log", xlabel="downlink's rate over the uplink's", ylim=(0, 20))
-        ax.set_xticks(list(two.RATES.values()), [str(times) for times in two.RATES.values()])
+        ax.set_xticks(list(RATES.values()), [str(times) for times in RATES.values()])
         ax.minorticks_off()
         ax.set_title("alone" if not uploads else f"beside {uploads} upload{'s' * (uploads > 1)}")
     axes[0].set_ylabel("download, Mbit/s")
