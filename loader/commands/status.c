@@ -304,15 +304,10 @@ static bool is_default(const struct seen *s, const char *cc)
 
 static bool is_on_route(const struct seen *s, const struct boot *b, const struct prefix *p)
 {
-	struct prefix one = *p;
-	struct boot only = { .starts = true, .uses = { .routes.nr = 1, .prefix = &one } };
-	const struct boots among = { &only, 1 };
-
-	memcpy(only.name, b->name, sizeof(only.name));
 	for (int i = 0; i < s->now.users.nr; i++)
 		for (int k = 0; s->now.users.ns[i].first && k < s->now.users.ns[i].nr_route; k++)
 			if (!strcmp(s->now.users.ns[i].route[k].name, b->name) &&
-			    boot_has_route(&among, b->name, s->now.users.ns[i].route[k].text))
+			    route_text_is_to(s->now.users.ns[i].route[k].text, p))
 				return true;
 	return false;
 }

@@ -57,9 +57,14 @@ static int print_prefix(char text[ROUTE_TEXT], int family, const void *dst, unsi
 	return snprintf(text, ROUTE_TEXT, "%s/%u", addr, len);
 }
 
-void prefix_print(const struct prefix *p, char text[ROUTE_TEXT])
+bool route_text_is_to(const char *text, const struct prefix *p)
 {
-	print_prefix(text, p->family, p->len ? p->addr : NULL, p->len);
+	char prefix[ROUTE_TEXT];
+	size_t n;
+
+	print_prefix(prefix, p->family, p->len ? p->addr : NULL, p->len);
+	n = strlen(prefix);
+	return !strncmp(text, prefix, n) && (!text[n] || text[n] == ' ');
 }
 
 __u32 route_table(const struct route *r)

@@ -49,8 +49,8 @@ bool route_is_advertised(const struct route *r);
 void route_read(struct route *r);
 /* The address of its prefix; NULL: that of all. */
 const void *route_dst(const struct nlmsghdr *h);
-/* The prefix as a route's text has it. */
-void prefix_print(const struct prefix *p, char text[ROUTE_TEXT]);
+/* Is the route that has this text to just this prefix? */
+bool route_text_is_to(const char *text, const struct prefix *p);
 /* Is it to just this prefix? */
 bool route_is_to(const struct route *r, const struct prefix *p);
 __u32 route_table(const struct route *r);

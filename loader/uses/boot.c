@@ -259,16 +259,10 @@ bool boot_has_default(const struct boots *b, const char *cc)
 bool boot_has_route(const struct boots *b, const char *cc, const char *route)
 {
 	const struct uses *u = uses_at_boot(b, cc);
-	char text[ROUTE_TEXT];
 
-	for (int i = 0; u && i < u->routes.nr; i++) {
-		size_t n;
-
-		prefix_print(&u->prefix[i], text);
-		n = strlen(text);
-		if (!strncmp(route, text, n) && (!route[n] || route[n] == ' '))
+	for (int i = 0; u && i < u->routes.nr; i++)
+		if (route_text_is_to(route, &u->prefix[i]))
 			return true;
-	}
 	return false;
 }
 

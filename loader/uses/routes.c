@@ -294,19 +294,11 @@ struct losses {
 
 static void forget_lost(const char *text, const struct record *g, void *ctx)
 {
-	char prefix[ROUTE_TEXT];
 	struct losses *l = ctx;
 	const char *file;
-	size_t n;
 
-	if (strcmp(g->name, l->cc))
+	if (strcmp(g->name, l->cc) || (l->p && !route_text_is_to(text, l->p)))
 		return;
-	if (l->p) {
-		prefix_print(l->p, prefix);
-		n = strlen(prefix);
-		if (strncmp(text, prefix, n) || (text[n] && text[n] != ' '))
-			return;
-	}
 	for (int i = 0; i < l->there->nr; i++) /* it has it, or a killed `use` did not come so far */
 		if (!strcmp(l->there->route[i].text, text) && is_given(g, l->there->route[i].cc))
 			return;
