@@ -271,7 +271,8 @@ static int metrics(void)
 	}
 	if (!err) {
 		printf("# EOF\n");
-		attachments_hidden(&w.all, NULL, false);
+		if (attachments_hidden(&w.all, NULL, false) < 0)
+			err = -1;
 		if (w.sockets.nr_unread)
 			fail("%s", w.sockets.unread);
 	}

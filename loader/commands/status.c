@@ -383,6 +383,7 @@ static int tell_others(struct seen *s)
 static int tell_unseen(struct seen *s)
 {
 	struct report *r = &s->report;
+	int err = 0;
 
 	if (s->blind)
 		report(r, NOTE, "programs", "run it as root", "what is loaded, cgroups and thinning cannot be seen");
@@ -390,11 +391,11 @@ static int tell_unseen(struct seen *s)
 		report(r, NOTE, "namespaces", "run it as root",
 		       "other network namespaces than this one cannot be seen");
 	if (!s->blind)
-		findings_hidden(r, &s->now.all);
+		err = findings_hidden(r, &s->now.all);
 	for (const struct netns *ns = s->now.users.ns; ns < s->now.users.ns + s->now.users.nr; ns++)
 		if (ns->unread)
 			report(r, NOTE, "netns", NULL, "%s cannot be read: %s", ns->name, ns->unread);
-	return 0;
+	return err;
 }
 
 /* -------------------------------------------------------------------------------------------------------------------- */

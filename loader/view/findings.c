@@ -113,7 +113,7 @@ int findings_report(struct report *r, const struct inventory *now, bool blind)
 	return 0;
 }
 
-void findings_hidden(struct report *r, const struct attachments *all)
+int findings_hidden(struct report *r, const struct attachments *all)
 {
 	int nr = attachments_hidden(all, NULL, false);
 
@@ -121,6 +121,7 @@ void findings_hidden(struct report *r, const struct attachments *all)
 		report(r, NOTE, "programs", NULL,
 		       "some of asymcc run in a network namespace or a cgroup that cannot be seen from here");
 	else if (nr < 0)
-		report(r, NOTE, "programs", NULL,
+		report(r, BAD, "programs", NULL,
 		       "whether some of asymcc run elsewhere is not known (the reason is on standard error)");
+	return nr < 0 ? -1 : 0;
 }

@@ -110,7 +110,7 @@ ssize_t send(int fd, const void *data, size_t n, int flags) { return CALL(ssize_
 long any_call(long nr, long a, long b, long c, long d, long e, long f) __asm__("syscall");
 long any_call(long nr, long a, long b, long c, long d, long e, long f) {
 	if (nr == __NR_bpf && a == 0 && trips("MAP_CREATE ")) return -1;
-	if (nr == __NR_bpf && a == 11 && trips("PROG_GET_NEXT_ID ")) return -1;
+	if (nr == __NR_bpf && a == 11 && !*(unsigned *)b && trips("FIRST_PROG_ID ")) return -1;
 	if (nr == __NR_bpf && a == 16 && ((unsigned *)b)[1] == 46 && trips("TCX_QUERY ")) return -1;
 	if (nr == __NR_bpf && a == 35 && trips("PROG_BIND_MAP ")) return -1;
 	if (nr == __NR_bpf && a == 28 && trips("LINK_CREATE ")) return -1;

@@ -117,8 +117,9 @@ def test_a_state_folder_that_is_not_roots_alone_is_refused(wrong, loaded, tmp_pa
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_in_the_place_of_the_half_written_file_is_named(pair):
-    script = f"mount -t tmpfs -o mode=755 none /run/asymcc && mkdir /run/asymcc/.part && {ASYMCC} use cubic --default"
+def test_a_folder_in_the_place_of_the_half_written_file_is_named(pair, loaded):
+    use = f"{ASYMCC} use {loaded('fast')} --default"
+    script = f"mount -t tmpfs -o mode=755 none /run/asymcc && mkdir /run/asymcc/.part && {use}"
     done = run(*enter(pair.client), "unshare", "-m", "sh", "-c", script, check=False)
     assert done.returncode == 1 and done.stderr == "asymcc: /run/asymcc/.part is no regular file: remove it\n"
 
