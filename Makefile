@@ -105,9 +105,9 @@ test-quick: build $(B)/.deps-test $(ASYMLAB) lint ## between edits, some 90 s: l
 	$(PYTEST) -q -m "not lab and not slow" tests/algorithms tests/report tests/test_*.py
 
 # The parts of it. What has the mark lab boots virtual machines; tests/live needs root, and looks at all of this kernel.
-test-host: build $(B)/.deps-test $(IMAGE) $(ASYMLAB) ## those that need neither root nor a virtual machine
+test-host: build $(REFUSED) $(B)/.deps-test $(IMAGE) $(ASYMLAB) ## those that need neither root nor a virtual machine
 	$(PYTEST) -m "not lab" --ignore tests/live --ignore tests/arm64 tests
-test-lab: build $(B)/.deps-test $(TEST_IMAGES) $(ASYMLAB) ## those in virtual machines
+test-lab: test-needs ## those in virtual machines
 	$(PYTEST) -m lab tests
 test-live: test-needs ## those on the running kernel, as root
 	$(PYTEST) tests/live
