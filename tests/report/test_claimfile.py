@@ -66,7 +66,7 @@ def test_others_have_the_keys_that_they_do_not_give(claims):
 
 
 def test_values_are_of_the_runs_that_are_named(claims):
-    results, _ = values([run(1, 3), run(2, 8)], [run(1, 1), run(2, 2)], [run(1, 10), run(2, 1)])
+    results, _ = values([run(1, 3), run(2, 8)], [run(1, 1, 2), run(2, 2, 2)], [run(1, 10), run(2, 1)])
     text = "".join(
         CLAIM.replace("X-1", id).replace('runs = "0"', how)
         for id, how in {
@@ -84,7 +84,7 @@ def test_values_are_of_the_runs_that_are_named(claims):
     assert rows == {
         "each": [3, 8],
         "over": [0.3, 4],
-        "theirs": [3, 4],
+        "theirs": [6, 8],
         "least": [1, 2],
         "most": [3, 8],
         "all": [3, 8, 1, 2],

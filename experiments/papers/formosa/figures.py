@@ -364,7 +364,8 @@ def base_rtt(results):
 
 
 def readings(results):
-    names = [name for name in paper.VARIANTS if results.valid("FO-R-TEN", flows__controller=name)]
+    cases = ("FO-R", "FO-R-TEN")
+    names = [n for n in paper.VARIANTS if all(results.valid(id, flows__controller=n) for id in cases)]
     if not names:
         return None
     panels = (

@@ -4,7 +4,6 @@
 import numpy as np
 
 from asymlab.report.measures import Runs
-from asymlab.results.metrics import link_metrics, link_window
 
 BDP = 10e6 * 0.09 / 8 / 552  # packets: 10 Mbit/s, 90 ms, 552 bytes
 PACKET_US = 552 * 8 / 10  # us: one packet's time on the link, what InterACK stands for
@@ -29,12 +28,6 @@ def goodput_at_first(run) -> float:
     acks = flow_acks(run)
     inside = acks["t"] < acks["t"][0] + SPAN_S
     return float(acks["acked"][inside].astype("u8").sum() * 8 / SPAN_S / 1e6)
-
-
-def busy(run) -> float:
-    """Utilisation of the bottleneck from a second after the first ACK to the end, with what is sent again."""
-    hop, start, end = run.job.watch[0].forward, run.acks["t"][0] + 1, run.job.duration_s
-    return link_metrics(link_window(run.links, hop.dev, start, end), hop.rate_bps, end - start)["utilisation"]
 
 
 def slow_start(run) -> np.ndarray:
