@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a wheel of the lab has beside its Python: the parts of this tree that the lab opens, and what `make` built.
+"""The files of a wheel of the lab beside its Python: the parts of this tree that the lab opens, and what `make` built.
 
 They lie in asymlab/tree (experiments/asymlab/paths.py). The same tree and compilers give a wheel of the same bytes.
 """

@@ -2,8 +2,8 @@
 /*
  * `asymcc thin --dev`: ACK thinning on a router, for the hosts behind it. Neither they nor the senders need know of it.
  *
- * Both programs are on the uplink's device, which all packets of a connection pass behind NAT: ACKs leave by it, and data comes. What
- * thin.bpf.c reads from the socket, this learns from the packets. The rules are the same: thin_rules.bpf.h.
+ * Both programs are on the uplink's device, which all packets of a connection pass behind NAT: ACKs leave by it, and data comes.
+ * They learn from the packets what thin.bpf.c reads from the socket. The rules are the same: thin_rules.bpf.h.
  *
  * Only what leaves makes an entry, so that no stranger does. A full map forgets the connections that it has not seen for long: these
  * begin anew, and their first ACKs pass. A packet that is not understood passes.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What we promise of `mine`: each test is a run of some seconds on a real kernel, and repeats to the byte."""
+"""Our promises about `mine`: each test is a run of some seconds on a real kernel, and repeats to the byte."""
 
 import pytest
 
