@@ -10,7 +10,7 @@ import pytest
 
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
-from asymlab.results import breakdown
+from asymlab.results import breakdown, metrics
 from asymlab.run import summary
 from tests.report.madeup import table
 
@@ -98,7 +98,8 @@ def test_a_flow_of_a_given_size(tmp_path, acked, received, seconds):
     job = job_of(tmp_path, "forward", path=path)
     start = job.flows[0].start_s
     acks = table("acks", t=start + np.arange(1, 201) * 0.05, acked=acked)
-    run = SimpleNamespace(job=job, acks=acks, goodput=table("goodput", t=[0.1], bytes=received))
+    measured = {"flow": 0, "done_s": metrics.done_s(job.flows[0], acks, received)}
+    run = SimpleNamespace(job=job, metrics={"flows": [measured]})
     done = breakdown.completion(run, 0)
     assert breakdown.completion(run, 1) is None
     if seconds is None:

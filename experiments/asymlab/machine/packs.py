@@ -23,6 +23,7 @@ from pathlib import Path, PurePosixPath
 
 from .. import LabError
 from ..cage import bubble
+from ..console import console
 from ..guest.programs import NAMES, PACKS, USER
 from ..paths import BUILD, ELSEWHERE, GUEST
 from ..plan.programs import Content, Contents
@@ -158,6 +159,7 @@ def _debian(packages: tuple[str, ...], key: str) -> tuple[Tree, list[str]]:
     with alone(NATIVE) as cache:
         source = apt_source(BUILD / "apt")
         options = apt_options(source, source.codename, NATIVE)
+        console.print(f"{key}: fetching {', '.join(packages)} of {source.codename}")
         update(options)
         for package in packages:
             if not show(options, package):
@@ -256,6 +258,6 @@ def _check(tree: Tree, pack: Contents) -> None:
         folders = [""] if "/" in name else ["usr/bin/", "usr/sbin/"]
         if not any(plain(f"{folder}{name}") in tree for folder in folders):
             there = [place.rpartition("/")[2] for place in tree if re.match(r"usr/s?bin/", place)]
-            like = get_close_matches(name, there, 1)
+            like = [other for other in there if other.startswith(f"{name}.")] or get_close_matches(name, there, 1)
             hint = f"; did you mean {like[0]}?" if like else ""
             raise LabError(f"{key}: pack {pack.name} has no program {name!r}{hint}")
