@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What RFC 9743 (BCP 133) asks of a new congestion control, and what this lab answers, heading by heading.
+"""The questions of RFC 9743 (BCP 133) to a new congestion control, and what this lab answers, heading by heading.
 
 The RFC has no thresholds: the community weighs the results. The bounds here are ours. Most compare with CUBIC (RFC
 9438) on the same path and seeds. Another flow is harmed if it has less than half of what it has beside CUBIC; "at least
@@ -94,7 +94,7 @@ def arrived(run: Run) -> float:
 
 
 class Questions:
-    """Of one controller."""
+    """The questions to one controller."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -330,7 +330,7 @@ def ours(q: Questions) -> Iterator[Claim]:
 
 # --- what a referee objects to where a question fails ----------------------------------------
 
-# {} is the value. Of a heading the board tells the one that is farthest from its bound.
+# {} is the value. The board tells the answer of a heading that is farthest from its bound.
 OBJECTIONS = {
     "collapse": "sends {} times CUBIC's packets where half are lost",
     "outage": "sends {} packets a second into an outage",
@@ -397,7 +397,7 @@ OBJECTIONS = {
     "idle": "{} of CUBIC's goodput after a pause",
     "chain": "{} of CUBIC's goodput over three hops",
 }
-# What no run here tells.
+# The headings that no run here answers.
 KNOWN = {
     "formosa": "both ends must run it",
     "accsa": "both ends must run it, and the path must mark ACKs",

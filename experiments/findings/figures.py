@@ -34,7 +34,7 @@ STYLES = ("-", "--", (0, (1, 1)))
 
 
 def runs(name: str, image: str = DEFAULT_KERNEL) -> list[Run]:
-    """Of a scenario of this folder, in its order."""
+    """The runs of a scenario of this folder, in its order."""
     guest = open_image(image)
     tasks = plan_runs(scenario.load(HERE / f"cases.toml:{name}"), guest)
     done = execute(tasks, guest, jobs=1)

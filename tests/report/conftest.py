@@ -20,7 +20,7 @@ def cache(tmp_path_factory):
 
 @pytest.fixture
 def place(tmp_path):
-    """Where tests write their report to, beside nothing else."""
+    """A folder for a test's report, beside nothing else."""
     (tmp_path / "out").mkdir()
     return tmp_path / "out"
 

@@ -131,7 +131,7 @@ def job_of(controllers: list[str], seed: int, reverse_bps: float) -> Job:
 
 
 def agent_of(good: bool) -> dict:
-    """What the agent left."""
+    """The agent's own record."""
     mark = {
         "tcp": {"src0": {"TcpExtTCPTimeouts": 0}},
         "qdisc": {"left-right": {"drops": 0}, "right-left": {"drops": 0}},
@@ -216,7 +216,7 @@ def cases(paper: str) -> list[scenario.Case]:
 
 
 def task(paper: str, id: str, point: dict) -> SimpleNamespace:
-    """Of the paper's own scenario, at its first case if none has such a point."""
+    """A task of the paper's own scenario, at its first case if none has such a point."""
     mine = [case for case in cases(paper) if case.scenario.id == id]
     case = next((case for case in mine if case.point.items() >= point.items()), mine[0])
     return SimpleNamespace(case=SimpleNamespace(scenario=case.scenario, point=point))
@@ -227,7 +227,7 @@ def results_of(runs: list[store.Run], paper: str = "fast") -> Results:
 
 
 def everything(folder: Path) -> list[store.Run]:
-    """What the figures of the FAST letter need, two seeds at one point."""
+    """The runs that the figures of the FAST letter need, two seeds at one point."""
     claims = papers.module("fast", "measures")
     made = []
     for rate in claims.RATES:

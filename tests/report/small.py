@@ -24,7 +24,7 @@ PROVENANCE = {
 
 
 def run(case: str, seed: int, **more) -> dict:
-    """Of a report's results.json."""
+    """A run as a report's results.json has it."""
     return {
         "name": f"{case} seed {seed}",
         "case": case,

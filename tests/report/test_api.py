@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What scripts and notebooks use: runs found, listed, made, in a line and in a table."""
+"""The interface of scripts and notebooks: runs found, listed, made, in a line and in a table."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the papers' claims measure, on hand-made runs."""
+"""The claims of all papers on random runs, and what all measures share."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def test_the_same_is_the_same(tmp_path):
 
 
 def test_other_bytes_and_no_other_metric_have_a_code_of_their_own(tmp_path):
-    """As a small change of a kernel gives: 0 would say that nothing has changed."""
+    """A small change of a kernel gives such a shift: 0 would say that nothing has changed."""
     result = compared(tmp_path, [run("X"), run("Y")], [run("X", goodput_bps=25e6 + 1), run("Y")])
     assert result["same"] and compare.code(result) == 3
     assert [r["name"] for r in result["runs"]["unlike"]] == ["X seed 1"]

@@ -30,7 +30,7 @@ L4S = SimpleNamespace(engine="uml", kernel="7.3.4")  # an image that has all que
 
 
 def tasks(cases, image=None) -> list:
-    """As plan_runs(): what is the same run in two cases has one task."""
+    """The same as plan_runs(): what is the same run in two cases has one task."""
     found = {}
     for case in cases:
         for seed in case.seeds:
@@ -207,7 +207,7 @@ def boards(plan, monkeypatch, tmp_path):
 
 
 def rows(text: str) -> dict[str, tuple[str, str, str]]:
-    """Of a kernel's part, by controller: its words, the command, and what a referee objects to."""
+    """By controller a kernel's part has: its words, the command, and what a referee objects to."""
     words = re.findall(r"^\| `(\w+)` \| ((?:[✓✗?–] \| )*[✓✗?–]) \|$", text, re.M)
     more = re.findall(r"^\| `(\w+)` \| \d+ \| \w+ \| [^|]+ \| `(.*)` \| (.*) \|$", text, re.M)
     assert [name for name, _ in words] == [name for name, *_ in more]

@@ -37,7 +37,7 @@ def shown(figure: drawing.Figure) -> str:
 @pytest.mark.parametrize("paper", papers.names())
 @pytest.mark.parametrize("left", [0, 1])
 def test_a_figure_without_some_of_its_runs_is_left_out_or_drawn(paper, left, tmp_path):
-    """Of each two scenarios one has no runs."""
+    """One of each two scenarios has no runs."""
     results = random_runs.results_of(paper, tmp_path)
     ids = list(dict.fromkeys(task.case.scenario.id for task, _ in results.found))[left::2]
     some = Results(paper, [(task, run) for task, run in results.found if task.case.scenario.id in ids])

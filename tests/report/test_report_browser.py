@@ -171,7 +171,7 @@ return {x: r.right - 3 + scrollX, y: r.bottom - 5 + scrollY, width: 2, height: 3
 
 
 def lightest(browser, box: int, end: int) -> int:
-    """Of the right edge of a box that scrolls, below the words of its last row, scrolled to its start or its end."""
+    """The right edge of a box that scrolls, below the words of its last row, scrolled to its start or its end."""
     clip = browser.call("/execute/sync", {"script": AT_END, "args": [box, end]})
     shot = browser.cdp("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
     return Image.open(io.BytesIO(base64.b64decode(shot))).convert("L").getextrema()[1]
@@ -179,7 +179,7 @@ def lightest(browser, box: int, end: int) -> int:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_what_a_phone_cuts_scrolls_and_shows_it(browser, site, name):
-    """Where a box has more behind its edge, that edge is shaded."""
+    """The edge of a box that has more behind it is shaded."""
     browser.open(files(site)[name], 390)
     cut, boxes = browser.run(WIDE)
     assert cut == [] and boxes >= {"index": 2, "run": 2, "invalid run": 1, "comparison": 1, "published": 3}[name]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What comes from a guest, from a worker or out of a shared store is data: it names no file and no page, and is
+"""Input from a guest, from a worker or out of a shared store is data: it names no file and no page, and is
 believed in no form but its own."""
 
 from __future__ import annotations
@@ -333,7 +333,7 @@ def read_all(key: str) -> None:
 
 @pytest.mark.parametrize("name", ["run.json", "forward.pcap", "acks.parquet", "links.parquet", "state-fast.parquet"])
 def test_a_damaged_run(task, name, capsys):
-    """As a colleague may have sent it, or a disk may have left it."""
+    """A colleague may have sent it so, or a disk may have left it so."""
     capture = PCAP + b"".join(struct.pack("<IIII", i, 0, len(p), 60) + p for i, p in enumerate(5 * [packet()]))
     identity = task.identity | {"job": dump(task.job) | {"trace_state": True}}
     key = store.key_of(identity)

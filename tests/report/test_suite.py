@@ -65,7 +65,7 @@ CODE = {
 
 @pytest.fixture
 def said(monkeypatch):
-    """What goes to the terminal."""
+    """The words that go to the terminal."""
     out = io.StringIO()
     for where in (execute, cli, options, repeat, suite):
         monkeypatch.setattr(where, "console", PlainConsole(file=out, width=300))
@@ -188,7 +188,7 @@ def test_seeds_are_those_of_the_cases_in_the_set(papers):
 
 
 def test_some_cases_only(papers, monkeypatch, said):
-    """Of the papers that have them; one that fits none is named."""
+    """The papers that have such cases are run; one that fits none is named."""
     some = suite.plan(["all"], GUEST, only=["TEST 1mbit", "TEST 10*"])
     assert {t.case.name for ts in some.tasks.values() for t in ts} == {"TEST 1mbit", "TEST 10mbit"}
     assert list(suite.plan([], GUEST, only=["TEST 1mbit"]).tasks) == ["one"]  # the other has none in the quick set
@@ -243,7 +243,7 @@ def test_a_claim_that_reads_an_absent_run_is_not_measured(papers, monkeypatch, s
 
 @pytest.mark.parametrize("paper", names())
 def test_no_claim_is_judged_by_runs_that_were_not_made(paper):
-    """Of the real papers: with all runs absent nothing is measured, and nothing breaks."""
+    """In the real papers, with all runs absent nothing is measured, and nothing breaks."""
     planned = suite.plan([paper], replace(GUEST, engine="uml"))  # some profiles are of this engine alone
     absent = [(t, Absent.of(t)) for t in planned.tasks[paper]]
     claims = papers_of.judged(paper, Results(paper, absent))
@@ -338,7 +338,7 @@ def test_shards_are_disjoint_complete_balanced_and_the_same_everywhere(shards):
 
 
 def test_the_store_tells_what_a_packet_costs(papers, scenario_file):
-    """Of a case that was run: what it took; of others of its scenario: the mean; of another one: the mean of all."""
+    """A case that was run costs what it took; others of its scenario the mean; another one the mean of all."""
     one = plan_runs(scenario.load(papers / "papers" / "one" / "test.toml", "full"), GUEST)
     other = plan_runs(scenario.load(scenario_file(id="OTHER", mtu=500)), GUEST)
     slow, fast = one[0], one[4]

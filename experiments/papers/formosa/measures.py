@@ -40,7 +40,7 @@ def r(rate: str) -> float:
 
 
 def packets_of(run) -> float:
-    """Of the first flow, Mbit/s: whole packets, with the options in them."""
+    """The first flow's, Mbit/s: whole packets, with the options in them."""
     share = PAYLOAD - OPTION if run.metrics["flows"][0]["controller"] in WITH_OPTION else PAYLOAD
     return goodput_of(run) / share
 

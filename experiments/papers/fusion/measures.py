@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the claims and figures of TCP-Fusion measure, and the quantities of the paper."""
+"""The measures of TCP-Fusion's claims and figures, and the quantities of the paper."""
 
 from statistics import fmean
 
@@ -50,7 +50,7 @@ def both(run) -> float:
 
 
 def carried(run, rate: float) -> float:
-    """What arrived of the first flow in order, as IP packets, over the rate of the link in Mbit/s."""
+    """The first flow's data that arrived in order, as IP packets, over the rate of the link in Mbit/s."""
     return run.metrics["flows"][0]["throughput_bps"] / 1e6 / rate
 
 
@@ -80,7 +80,7 @@ def second_of_fair(run) -> float:
 
 
 def share_difference(run) -> float:
-    """Of the two flows' goodputs, in parts of their sum."""
+    """The two flows' difference of goodput, in parts of their sum."""
     return abs(2 * share(run) - 1)
 
 
@@ -122,7 +122,7 @@ def stretch_span(runs) -> float:
 
 
 def smallest_cut(run) -> float:
-    """What the deepest cut of flow 0 left of its window; what rounding took is given back."""
+    """The part of its window that the deepest cut of flow 0 left; rounding is given back."""
     cwnd, ssthresh, *_ = cuts(run, 0)
     return float(((ssthresh + 1) / cwnd).min())
 
@@ -141,8 +141,8 @@ def above_reno(run) -> float:
 
 
 def falls(run) -> float:
-    """Of the measured window's ACKs in the decrease phase (or in slow start, which has no place there) and with a
-    window above reno_cwnd, the share that lowered it."""
+    """The share of ACKs that lowered the window: those in the decrease phase (or in slow start, which has no place
+    there) of the measured time, with a window above reno_cwnd."""
     state, _ = undisturbed(run)
     w, reno = state["w_q20"].astype(float), state["reno_q20"].astype(float)
     mine = (

@@ -172,7 +172,7 @@ def alone(results, path: matrix.Path):
 
 
 def beside(results, path: matrix.Path):
-    """Of each pair the share and the sum."""
+    """The share and the sum of each pair."""
     runs = results.valid(path.pairs)
     if not runs:
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the checks and figures of the competition matrix measure.
+"""The measures of the competition matrix's checks and figures.
 
 Share: of the pair's goodput. Harm (Ware et al. 2019, "Beyond Jain's Fairness Index"): what a controller loses of
 the goodput that it has alone, 0 to 1, when the other comes. All are means over the seeds.
@@ -16,7 +16,7 @@ MET = ("reno", "cubic", "bbr", "bbr3")  # what a user meets
 
 @dataclass(frozen=True)
 class Path:
-    """Where each is alone, and ours are beside those that a user meets."""
+    """A path on which each is alone, and ours are beside those that a user meets."""
 
     name: str
     title: str
@@ -45,7 +45,7 @@ def queue_ms(run) -> float:
 
 
 def of_link(run) -> float:
-    """What all flows had since the first began, as IP packets, over what the link carries in that time."""
+    """The data of all flows since the first began, as IP packets, over what the link carries in that time."""
     began = min(flow.start_s for flow in run.job.flows)
     most = run.job.watch[0].forward.rate_bps * (run.job.duration_s - began) * run.job.payload_share
     rows = run.goodput[run.goodput["t"] < run.job.duration_s]
@@ -58,7 +58,7 @@ def rtt_above_ms(run) -> float:
 
 
 def share_of_pair(run, mine, other) -> float | None:
-    """Of a controller beside itself the larger share of the two."""
+    """The first controller's share; beside itself it is the larger of the two."""
     x, y = mine["goodput_bps"], other["goodput_bps"]
     if x + y == 0:
         return None

@@ -48,7 +48,7 @@ class Link(NamedTuple):
 
     @property
     def cut(self) -> float:
-        """What a signal takes from the largest W, packets."""
+        """The packets that a signal takes from the largest W."""
         if self.controller == OWN:
             return min(max(self.widest / 8, GROWTH), self.widest / 2)
         return DELTA[self.controller] * self.widest
@@ -70,7 +70,7 @@ class Link(NamedTuple):
         return self.forward(run)["drops"] == 0
 
     def goodput(self, run) -> float:
-        """Of its flows together, Mbit/s."""
+        """Its flows' sum, Mbit/s."""
         return sum(goodput_of(run, flow) for flow in self.which)
 
     def jain(self, run) -> float:
@@ -101,7 +101,7 @@ LOST = [link for link in SET if link.margin <= GROWTH / 2]
 NEAR = [link for link in SET if GROWTH / 2 < link.margin < GROWTH]
 SELF = [link for link in LAW if link.controller == OWN and link.room >= GROWTH and link.widest >= FEW]
 CRAMPED = [link for link in LAW if link.controller == OWN and link.room <= GROWTH / 2]
-# Where the paper's delta is too small, though the queue has room for the growth.
+# The links on which the paper's delta is too small, though the queue has room for the growth.
 SMALL = [k for k in LAW if k.controller == "eighth" and k.cut < GROWTH <= k.room and k.widest >= FEW]
 SAID = [link for link in ELSEWHERE if not GROWTH / 2 < link.margin < GROWTH]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What options change, beside goodput."""
+"""Measures of the options' checks, beside goodput."""
 
 from asymlab.results.metrics import goodput_bins, jain
 

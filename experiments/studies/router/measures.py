@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a router's hosts get, and how long requests and downloads take."""
+"""Measures of a router's hosts, and of how long requests and downloads take."""
 
 from asymlab.report.measures import goodput, goodput_of
 
@@ -16,7 +16,7 @@ def least_host(run) -> float:
 
 
 def reply_every_s(run, flow: int) -> float:
-    """Of a flow's requests one after another: time from one to the next. One that is not answered counts, too."""
+    """Mean time from one request of a flow to the next. One that is not answered counts, too."""
     agent = run.record["agent"]
     began, ended = (agent["marks"][mark]["t_ns"] for mark in ("measure", "end"))
     answered = [asked for asked, _ in agent["replies"][str(flow)] if asked >= began - agent["zero_ns"]]
