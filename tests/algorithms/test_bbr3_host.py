@@ -520,6 +520,17 @@ def test_the_pacing_rate_is_one_percent_below(bbr, which, gain):
     assert bbr.state()["tp"]["pacing_rate"] == RATE * SEG * gain * 99 // 10_000
 
 
+def test_the_mss_of_a_route_that_goes_is_no_pace(bbr):
+    """The kernel's blackhole_netdev has an MTU of 68."""
+    knows_the_path(bbr, which=CRUISE, cwnd=300, ca__pacing_gain=100, ca__next_round_delivered=1000)
+    bbr.poke(packets_out=300)
+    bbr.ack(n=1, now=S + MS, rtt=RTT)
+    for mss in (36, SEG):
+        bbr.poke(mss_cache=mss)
+        bbr.ack(n=1, now=S + 2 * MS, rtt=RTT)
+        assert bbr.state()["tp"]["pacing_rate"] == RATE * SEG * 99 // 100
+
+
 def test_startup_lowers_no_pacing_rate(bbr):
     begin(bbr, snd_cwnd=10, app=1)
     before = bbr.state()["tp"]["pacing_rate"]

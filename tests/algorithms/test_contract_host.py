@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.algorithms.host import driver
+from tests.algorithms.host import accsa, driver, formosa
 from tests.algorithms.host.rivals import EVER
 from tests.algorithms.host.streams import MS, RTT_MAX, W_MAX, any_stream, many_rtts, recover
 
@@ -309,6 +309,26 @@ def test_after_idle_the_stack_says_how_much(of, name, cwnd, tx_start):
     got = flow.ack(rtt=50 * MS, now=9 * 10**6 + 50 * MS)["cwnd"]
     assert got in (min(cwnd or w, w), min(cwnd or w, w) + 1)
     assert name == "nreno" or (ca(flow)["rtt_min"] == 40 * MS and counted(flow, "reloads") == [1])
+
+
+SELF_CONTROLLED = {"accsa": accsa.SENDER, "formosa": {"synack": formosa.HELLO}, "prague": {}}
+
+
+@pytest.mark.parametrize("tx_start", [0, 1])
+@pytest.mark.parametrize(
+    "cwnd, seconds, shift", [(100, 0.9, 0), (100, 1.1, 1), (100, 2.1, 2), (100, 10**6, 31), (9, 9, 0)]
+)
+@pytest.mark.parametrize("name", SELF_CONTROLLED)
+def test_idle_seconds_halve_a_window_that_the_stack_leaves_alone(of, name, cwnd, seconds, shift, tx_start):
+    """Not below ten packets."""
+    flow, keys = of(name), SELF_CONTROLLED[name]
+    flow.start(now=0, snd_cwnd=cwnd, data_segs_out=1, snd_ssthresh=2, tx_start=tx_start, **keys)
+    flow.ack(n=EVER, app=0, rtt=40 * MS, now=40 * MS)
+    w = ca(flow)["w"]
+    flow.send(app=EVER, now=40 * MS + int(seconds * 10**6))
+    assert ca(flow)["w"] == (max(w >> shift, 10) if shift else w)
+    ssthresh = ca(flow)["ssthresh"] if name == "formosa" else tp(flow)["snd_ssthresh"]
+    assert ssthresh == (w - w // 4 if shift else 2)
 
 
 @pytest.mark.parametrize("cwnd", [1, 40, 99, 101, 300])

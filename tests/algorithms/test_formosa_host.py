@@ -86,6 +86,11 @@ def test_a_signal_about_packets_from_before_the_cut_is_old(formosa, hold, expect
     assert counters["signals"] + counters["old_signals"] == 4
 
 
+def test_the_cut_that_ends_slow_start_holds_nothing(formosa):
+    at_w(formosa, 64, {"signal_hold": 1}, ssthresh=2**31 - 1)
+    assert [end_round(formosa, i) for i in range(1, 5)] == [56, 49, 49, 42]
+
+
 def test_a_loss_takes_half_of_w(formosa):
     """W, not of snd_cwnd; the first repair waits for nothing, and W stands until all is repaired."""
     at_w(formosa, 64)
@@ -154,6 +159,19 @@ def test_the_ack_of_our_syn_sets_no_rate(formosa):
     formosa.poke(**{"ca.w": 0, "ca.w_last": 0, "pacing_rate": 10**9, "now": 40 * MS})
     formosa.ack(n=1, rtt=40 * MS)
     assert formosa.state()["tp"]["pacing_rate"] == 10**9
+
+
+@pytest.mark.parametrize("then, queue, limited, after", [
+    (40, 0, {}, 65 * 60 // 40 + 1), (60, 0, {}, 65),  # W follows the time that ACKs take ...
+    (40, 30, {}, 65 * 60 // 40 + 1),  # ... which a forward queue that moved the other way explains not at all
+    (40, 0, {"snd_wnd": 0, "ca__w_last": 1000}, 64),  # ... but not while it is limited
+])  # fmt: skip
+def test_w_follows_the_time_that_acks_take(formosa, then, queue, limited, after):
+    at_w(formosa, 64, {"fit_rtt": 1})
+    fitted = {"wire__fitted_srtt": then * MS, "wire__fitted_queue": queue * MS, "wire__squeue_us": 0}
+    formosa.poke(ca__srtt_us=60 * MS, **fitted, **limited)
+    assert end_round(formosa, rtt=60 * MS) == after
+    assert formosa.state()["wire"]["fitted_srtt"] == 60 * MS
 
 
 # --- rounds behind a gap

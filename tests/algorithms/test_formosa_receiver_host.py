@@ -137,6 +137,15 @@ def test_two_packets_in_one_segment_count_twice(formosa):
         assert formosa.state()["wire"]["in.packets"] - before == packets
 
 
+def test_a_clock_that_jumps_begins_anew_and_packets_have_a_bound(formosa):
+    formosa.start(syn=HELLO, rcv_mss=1)
+    for i, (stamp, packets) in enumerate([(0, 0), (9, 65_000), (9, 130_000), (9, 130_000), (2**31, 65_000)]):
+        seq = 1 + i * 65_000
+        formosa.read(now=SECOND, options=data(1, stamp=stamp), len=65_000, seq=seq, rcv_nxt=seq)
+        wire = formosa.state()["wire"]
+        assert (wire["d0"], wire["in.packets"]) == ((SECOND - stamp * (i == 4)) % 2**32, packets)
+
+
 def test_queue_is_the_delay_above_the_smallest(formosa):
     """Ten to twenty seconds are looked back at: clocks drift."""
 

@@ -9,7 +9,7 @@ from tests.algorithms.host import rivals
 from tests.algorithms.host.bottleneck import Link, run
 from tests.algorithms.host.driver import line
 from tests.algorithms.host.rivals import ONE, own
-from tests.algorithms.host.streams import MS, recover
+from tests.algorithms.host.streams import MS, W_MAX, recover
 
 SLOW_START, INCREASE, STEADY, DECREASE = range(4)
 
@@ -70,6 +70,16 @@ def test_reduction_by_rtt_is_that_of_fig_1(fusion, ratio):
     fusion.loss()
     recover(fusion)
     assert fusion.state()["tp"]["snd_cwnd"] == int(w_of(fusion)) == max(int(1000 / ratio), 500)
+
+
+def test_slow_start_ends_at_the_largest_window(fusion):
+    """Whatever ssthresh is: beyond, the products of (1) to (4) would not fit 64 bits."""
+    fusion.start(mss_cache=1, seg=1, snd_cwnd=2**31 - 1, now=0)
+    fusion.cwr(now=1)
+    assert fusion.state()["tp"]["snd_ssthresh"] > W_MAX
+    fusion.ack(n=2**31 - 1, rtt=1, now=2)
+    assert fusion.state()["ca"]["w_q20"] <= W_MAX * ONE
+    assert fusion.ack(n=2**31 - 1, rtt=40 * MS, now=3)["cwnd"] <= W_MAX
 
 
 def test_largest_b_ages(fusion):

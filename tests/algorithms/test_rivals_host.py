@@ -164,6 +164,14 @@ def test_areno_random_loss_on_a_queue_shorter_than_a_tick_costs_nothing(areno):
         assert tp(areno)["snd_ssthresh"] == left
 
 
+def test_areno_retreat_is_no_reason_for_slow_start(areno):
+    level(areno, 2000, 1000, rtt=60 * MS, probe=1000, n=2000)
+    areno.poke(snd_ssthresh=2000)
+    areno.ack(n=2000)
+    assert own(areno)["probe_q20"] < 1000 * ONE
+    assert tp(areno)["snd_ssthresh"] == tp(areno)["snd_cwnd"] < 2000
+
+
 # --- CUBIC of RFC 9438 ---
 
 
