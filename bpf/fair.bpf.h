@@ -52,6 +52,7 @@ enum {
 struct fair {
 	u64 w_q20;     /* the window while it competes, packets << 20 */
 	u32 low, high; /* RTTs of this round; 0: none yet */
+	u32 last;      /* the latest RTT */
 	u32 top;       /* the longest queue, which ages */
 	u32 queue;     /* when this look began */
 	u32 left;      /* others' queue at the last look */
@@ -141,7 +142,7 @@ static __always_inline void fair_round(struct fair *f, const struct sender *s, u
 		if (f->rounds >= look_after(f) && queue > fair_floor(s))
 			begin_look(f, s, window);
 	}
-	f->low = f->high = s->rtt_last;
+	f->low = f->high = f->last;
 }
 
 /* Reno's growth, and its slow start after a timeout. acked << 20 < 2^52 */
@@ -157,7 +158,7 @@ static __always_inline void contest(struct fair *f, const struct tcp_sock *tp, u
 }
 
 /* Call in pkts_acked, after rtt_sample(). */
-static __always_inline void fair_sample(struct sock *sk, const struct sender *s)
+static __always_inline void fair_sample(struct sock *sk, u32 rtt)
 {
 	struct fair *f;
 
@@ -166,8 +167,9 @@ static __always_inline void fair_sample(struct sock *sk, const struct sender *s)
 	f = bpf_sk_storage_get(&fairs, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!f)
 		return;
-	f->low = f->low ? min(f->low, s->rtt_last) : s->rtt_last;
-	f->high = max(f->high, s->rtt_last);
+	f->low = f->low ? min(f->low, rtt) : rtt;
+	f->high = max(f->high, rtt);
+	f->last = rtt;
 }
 
 /*

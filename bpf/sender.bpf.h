@@ -116,8 +116,9 @@ static __always_inline u32 default_tso_segs(struct sock *sk)
 
 /* Stands first in a controller's private state. Times in us of tcp_mstamp. */
 struct sender {
-	u64 round_stamp; /* when this round began */
 	u64 ack_stamp;   /* when the last ACK came */
+	u32 round_stamp; /* when this round began: wraps after 71 minutes */
+	u32 ack_way;     /* of forward.bpf.h */
 	u32 round_end;   /* snd_nxt when this round began */
 	u32 cwnd;        /* snd_cwnd as we left it: another value means the stack changed it */
 	u32 rtt_last;    /* latest RTT sample, us; 0: none yet */
@@ -137,6 +138,12 @@ static __always_inline void round_start(struct sender *s, const struct tcp_sock 
 
 	s->round_end = before(end, tp->snd_nxt) ? end : tp->snd_nxt;
 	s->round_stamp = tp->tcp_mstamp;
+}
+
+/* Time since this round began, us. */
+static __always_inline u32 round_us(const struct sender *s, const struct tcp_sock *tp)
+{
+	return (u32)tp->tcp_mstamp - s->round_stamp;
 }
 
 static __always_inline bool round_over(const struct sender *s, const struct tcp_sock *tp)
@@ -194,10 +201,18 @@ static __always_inline void renew_rtt_min(struct sender *s, const struct tcp_soc
 
 /* --- RTT samples -------------------------------------------------------------------------- */
 
+/* rtt_min is the least RTT of the connection, or with age_s the least since the last drain. */
+static __always_inline void note_rtt_min(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 age_s)
+{
+	if (age_s)
+		renew_rtt_min(s, tp, rtt, age_s);
+	if (!s->rtt_min || rtt < s->rtt_min)
+		s->rtt_min = rtt;
+}
+
 /*
- * Take an RTT sample. False if the ACK gives none, as that of a retransmitted packet. rtt_min is the least RTT of the
- * connection, or with age_s the least since the last drain. tick_us is the tick of the clock that measures: the RTT is a
- * whole number of its ticks, one at least. With 0 the RTT is in microseconds.
+ * Take an RTT sample. False if the ACK gives none, as that of a retransmitted packet. tick_us is the tick of the clock that
+ * measures: the RTT is a whole number of its ticks, one at least. With 0 the RTT is in microseconds.
  */
 static __always_inline bool
 rtt_sample_ticks(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample, u32 age_s, u32 tick_us)
@@ -210,10 +225,7 @@ rtt_sample_ticks(struct sender *s, const struct tcp_sock *tp, const struct ack_s
 	if (tick_us) /* 2^26 and a tick at most */
 		rtt = max((rtt + tick_us - 1 - (u32)(tp->tcp_mstamp % tick_us)) / tick_us, 1) * tick_us;
 	s->rtt_last = rtt;
-	if (age_s)
-		renew_rtt_min(s, tp, rtt, age_s);
-	if (!s->rtt_min || rtt < s->rtt_min)
-		s->rtt_min = rtt;
+	note_rtt_min(s, tp, rtt, age_s);
 	return true;
 }
 
@@ -292,14 +304,14 @@ static __always_inline u32 first_repair(const struct tcp_sock *tp, u64 cwnd)
  * A mark is no loss, but the stack asks ssthresh for both. in_ack_event comes before ssthresh on all kernels, and in one
  * ACK tcp_mstamp rests. A timer and a queue of this host that is full have a later one. 0: no mark.
  */
-static __always_inline u64 mark_of(const struct tcp_sock *tp, u32 flags)
+static __always_inline u32 mark_of(const struct tcp_sock *tp, u32 flags)
 {
 	return flags & CA_ACK_ECE ? tp->tcp_mstamp : 0;
 }
 
-static __always_inline bool is_for_mark(const struct tcp_sock *tp, u64 mark)
+static __always_inline bool is_for_mark(const struct tcp_sock *tp, u32 mark)
 {
-	return mark && mark == tp->tcp_mstamp;
+	return mark && mark == (u32)tp->tcp_mstamp;
 }
 
 /* The cut for a mark. */
@@ -322,7 +334,7 @@ static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *
 	u64 rtt = sample->rtt_us > 0 ? sample->rtt_us : 0; /* max() is of u64: -1, no sample, would be the largest */
 
 	s->ack_stamp = now;
-	if (!last && rtt && now > s->round_stamp + rtt)
+	if (!last && rtt && round_us(s, tp) > rtt)
 		s->round_stamp = now - rtt;
 	return last && rtt && now - last > rtt + (tp->srtt_us >> 3);
 }

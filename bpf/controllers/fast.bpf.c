@@ -14,10 +14,11 @@
  * w_old is the window one RTT ago, which the RTT of today belongs to. At rest w = w_old, so
  * w (1 - baseRTT/RTT) = alpha: a flow keeps alpha packets queued whatever gamma and eta are.
  *
- * Good where queues are deep and the delay is the flow's own. The RTT counts both directions:
+ * Good where queues are deep and the delay is the flow's own. In [L] the RTT counts both directions:
  * on a path whose ACKs are slow (k_f = c_f P_b / (c_b P_f) > 1) alpha ACKs queue on the reverse
- * link and the flow settles at 1/k_f of the forward rate ([L] Theorem 1). That is the letter's
- * finding, not a fault of this file. Not good against loss-based flows: they take the queue.
+ * link and the flow settles at 1/k_f of the forward rate (Theorem 1). By default the wait of the ACKs is
+ * no queue (forward.bpf.h): baseRTT of (1) is longer by it, x (RTT - baseRTT) = alpha holds for the queue of data
+ * alone, and the flow has all of the forward rate. Not good against loss-based flows: they take the queue.
  *
  * Our choices, and our differences from the papers:
  *  - gamma, eta, the update interval and the first window are not in [L]: 0.5, (2), one RTT, 2.
@@ -34,12 +35,13 @@
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
  *    Recovery itself (PRR, RACK) is the stack's; w is reloaded whenever the stack changed cwnd.
  *    The update that follows at once may raise w, not lower it: its RTT is that before the loss.
+ *  - ACKs that come later shall not slow the data: the window changes as the RTT does by their wait. forward_delay 0: [L].
  *  - baseRTT is the minimum of the whole connection, as in the papers. If routes change it may age
  *    (rtt_min_win_s), but not in the flow's own queue: such a base asks for alpha packets more, and the
  *    window runs away. So the queue is drained first.
  */
 #include "declare.bpf.h"
-#include "sender.bpf.h"
+#include "forward.bpf.h"
 #include "slowstart.bpf.h"
 #include "fair.bpf.h"
 
@@ -82,14 +84,16 @@ COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 struct fast {
 	struct sender s;      /* its rtt_min is baseRTT, the propagation delay d of eq. 2 */
 	u64 rtt_avg_q16;      /* RTT of (2), us << 16, at most 2^42; 0: no sample yet */
+	u64 wait_avg_q16;     /* the same of its ACK's wait */
 	u64 update_stamp;     /* when the last update was, us */
 	u32 w_q8;             /* the window; snd_cwnd is its integer part */
 	u32 step_from_q8;     /* the step in progress: where it began ... */
 	u32 step_to_q8;       /* ... and the result of (1) that it leads to */
 	u32 w_round_q8;       /* window when this round began: w_old when it ends */
+	u32 wait_then;        /* the average wait at the last update */
 	u32 rounds;           /* rounds since the last update */
 	u32 w_saved_q8;       /* w before the last reduction, for undo */
-	u32 rtt_round;        /* smallest RTT of this round; 0: none yet */
+	u32 rtt_round;        /* smallest RTT of the data in this round; 0: none yet */
 	bool started;         /* alpha packets were queued, or one was lost */
 	bool cwnd_limited;    /* since the last update the window, not the data, was the limit */
 };
@@ -132,10 +136,10 @@ static inline u64 alpha_q8(const struct fast *f, const struct tcp_sock *tp)
  */
 static inline bool is_starting(struct fast *f, u64 queued_q8)
 {
-	u64 rtt = max(f->rtt_round, 1);
+	u64 rtt = max(f->rtt_round, 1), wait = f->wait_avg_q16 >> 16;
 
 	/* 2^28 * 2^26 = 2^54 */
-	if (alpha || mul_div(f->w_q8, rtt - min(f->s.rtt_min, rtt), rtt) >= queued_q8)
+	if (alpha || mul_div(f->w_q8, rtt - min(f->s.rtt_min, rtt), rtt + wait) >= queued_q8)
 		f->started = true;
 	return !f->started && f->rtt_round;
 }
@@ -145,7 +149,7 @@ static inline u32 law(struct fast *f, const struct tcp_sock *tp)
 {
 	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, gain = gamma_q8, next;
 	u64 rtt = max(f->rtt_avg_q16 >> 16, 1);
-	u64 base = min(f->s.rtt_min, rtt);
+	u64 wait = f->wait_avg_q16 >> 16, base = min(f->s.rtt_min + wait, rtt);
 	u64 backlog = alpha_q8(f, tp);
 
 	if (mi_thresh_us && rtt - base < mi_thresh_us) {
@@ -158,6 +162,9 @@ static inline u32 law(struct fast *f, const struct tcp_sock *tp)
 	next = ((256 - gain) * w + gain * next) >> 8;
 	if (is_starting(f, backlog))
 		next = max(next, w + w / 4);
+	if (wait | f->wait_then)
+		next = fit_window(next, rtt, f->wait_then, wait);
+	f->wait_then = wait;
 	if (next >= twice) {
 		COUNT(doublings);
 		next = twice;
@@ -237,21 +244,25 @@ SEC("struct_ops/fast_pkts_acked")
 void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct fast *f = inet_csk_ca(sk);
-	u64 rtt_q16, eta_q16;
+	u64 rtt_q16, wait_q16, eta_q16;
+	u32 rtt, wait;
 
 	/* After idle the average is stale, baseRTT is not; the open round measures nothing. */
 	if (idle_ended(&f->s, tcp_sk(sk), sample)) {
 		f->rtt_avg_q16 = 0;
 		look_anew(&f->s);
 	}
-	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
+	if (!forward_sample(&f->s, sk, sample, rtt_min_win_s, &wait))
 		return;
-	start_sample(sk, f->s.rtt_last);
-	fair_sample(sk, &f->s);
-	f->rtt_round = f->rtt_round ? min(f->rtt_round, f->s.rtt_last) : f->s.rtt_last;
+	rtt = f->s.rtt_last - wait;
+	start_sample(sk, rtt);
+	fair_sample(sk, rtt);
+	f->rtt_round = f->rtt_round ? min(f->rtt_round, rtt) : rtt;
 	rtt_q16 = (u64)f->s.rtt_last << 16;
+	wait_q16 = (u64)wait << 16;
 	if (!f->rtt_avg_q16) {
 		f->rtt_avg_q16 = rtt_q16;
+		f->wait_avg_q16 = wait_q16;
 		return;
 	}
 	/* (2). A stretch ACK stands for all its packets. 3 << 16 times 2^20 packets < 2^38 */
@@ -259,6 +270,8 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	eta_q16 = max(min(eta_q16, eta_max_q16), 1); /* 3/w is below 2^-16 from w = 196608 on */
 	/* 2^42 * 2^16 = 2^58 */
 	f->rtt_avg_q16 = ((65536 - eta_q16) * f->rtt_avg_q16 + eta_q16 * rtt_q16) >> 16;
+	if (wait | f->wait_avg_q16)
+		f->wait_avg_q16 = ((65536 - eta_q16) * f->wait_avg_q16 + eta_q16 * wait_q16) >> 16;
 }
 
 SEC("struct_ops/fast_cong_avoid")

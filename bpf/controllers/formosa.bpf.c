@@ -84,7 +84,7 @@ static inline bool formosa_round_over(const struct formosa *f, const struct tcp_
 		return true;
 	if (!(tp->sacked_out | tp->lost_out) || tp->delivered == f->delivered_round)
 		return false;
-	return w->echo == w->round || tp->tcp_mstamp - f->s.round_stamp > f->srtt_us + (f->srtt_us >> 2);
+	return w->echo == w->round || round_us(&f->s, tp) > f->srtt_us + (f->srtt_us >> 2);
 }
 
 /* At the end of a round without gaps: do the receiver's answers come, and does the round need more of them? */
@@ -221,7 +221,7 @@ void BPF_PROG(formosa_pkts_acked, struct sock *sk, const struct ack_sample *samp
 	if (!rtt_sample(&f->s, tp, sample, 0))
 		return;
 	f->srtt_us = first ? f->s.rtt_last : ((u64)7 * f->srtt_us + f->s.rtt_last) / 8;
-	fair_sample(sk, &f->s);
+	fair_sample(sk, f->s.rtt_last);
 	if (w) /* 2^22 */
 		w->squeue_us = (7 * w->squeue_us + w->queue_us) / 8;
 }

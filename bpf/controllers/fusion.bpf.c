@@ -14,8 +14,7 @@
  *     between:           cwnd = max(cwnd,                       reno_cwnd)              (4)
  * On loss:   cwnd = max(cwnd RTTmin/RTT, cwnd/2),   reno_cwnd = reno_cwnd / 2           (5)
  *
- * Good on long fat paths with losses that are not congestion, beside Reno flows. Reverse traffic and
- * compressed ACKs look like a queue: then reno_cwnd carries it. Not good against CUBIC or BIC, nor
+ * Good on long fat paths with losses that are not congestion, beside Reno flows. Not good against CUBIC or BIC, nor
  * where the queue holds less than Dmin (LANs, policers): it sees no queue, grows, and hardly cuts.
  *
  * Our choices, and our differences from the paper:
@@ -28,6 +27,8 @@
  *    right before the packet loss".
  *  - B is the rate of each round trip, averaged as in Westwood+; b_mode 1: the largest of the last
  *    ten at most.
+ *  - In [F] reverse traffic looks like a queue, and reno_cwnd carries the flow. Here the wait of the ACKs is none (forward.bpf.h):
+ *    RTTmin of (1) and (5) is longer by it, averaged as RTT is, and cwnd changes as the RTT does by it.
  *  - alpha is one packet at least: else jitter ends every increase. Winc may be less.
  *  - A mark (ECN) is congestion, never random loss: it leaves half, not RTTmin/RTT. ecn_beta_percent 0: as a loss.
  *  - Slow start is Reno's. After a timeout reno_cwnd follows cwnd up to half its former value, after idle time to 3/4.
@@ -37,7 +38,7 @@
  *  - Not limited by cwnd: no window grows. No RTT sample yet: Reno.
  */
 #include "declare.bpf.h"
-#include "sender.bpf.h"
+#include "forward.bpf.h"
 #include "slowstart.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -79,11 +80,12 @@ struct fusion {
 	struct sender s;
 	u64 w_q20;           /* the window; snd_cwnd is its integer part */
 	u64 reno_q20;        /* reno_cwnd, never above w */
-	u64 mark;            /* when the ACK that tells of a mark came, us; 0: the last one does not */
+	u32 mark;            /* when the ACK that tells of a mark came, us; 0: the last one does not */
 	u32 reno_ssthresh;   /* packets: where reno_cwnd ends slow start */
 	u32 reno_saved;      /* packets: reno_cwnd before the last reduction, for undo ... */
 	u32 reno_ssthresh_saved; /* ... and its threshold */
 	u32 rtt_q4;          /* RTT of (1) and (2), us << 4, at most 2^30; 0: no sample yet */
+	u32 wait_q4;         /* the same of its ACK's wait */
 	u32 b_q8;            /* B of (3), packets/s << 8; 0: no sample yet. b_mode 1: largest of these rounds */
 	u32 b_last_q8;       /* b_mode 1: largest of the B_ROUNDS rounds before */
 	u32 delivered;       /* when this round began, packets */
@@ -133,7 +135,7 @@ static inline u32 estimate_b(const struct fusion *f)
 /* A round is over: its rate is a sample of B, unless it is the application's. */
 static inline void sample_b(struct fusion *f, const struct tcp_sock *tp)
 {
-	u64 packets = min(tp->delivered - f->delivered, W_MAX), us = tp->tcp_mstamp - f->s.round_stamp;
+	u64 packets = min(tp->delivered - f->delivered, W_MAX), us = round_us(&f->s, tp);
 	/* 2^20 packets << 8 * 10^6 < 2^48; the quotient is held below 2^24 packets/s */
 	u32 b = min(mul_div(packets << 8, 1000000, us), ~0u);
 
@@ -160,10 +162,27 @@ static inline u32 reno_start(struct fusion *f, const struct tcp_sock *tp, u32 ac
 	return acked - n;
 }
 
+/* RTTmin of (1) and (5), without a queue of data, beside this RTT. */
+static inline u32 base_rtt(const struct fusion *f, u32 rtt)
+{
+	return min(f->s.rtt_min + (f->wait_q4 >> 4), rtt);
+}
+
+/* An ACK waited, or the last one did. */
+static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wait)
+{
+	u32 then = f->wait_q4 >> 4, rtt = f->rtt_q4 >> 4;
+
+	f->wait_q4 = (3ULL * f->wait_q4 + (wait << 4)) / 4;
+	wait = f->wait_q4 >> 4;
+	if (wait < then || is_cwnd_limited(tp))
+		f->w_q20 = min(fit_window(f->w_q20 >> 4, rtt, then, wait) << 4, (u64)W_MAX << Q20);
+}
+
 /* (1) and (2), packets << 20, each at most 2^40. False without an RTT. */
 static inline bool backlog(const struct fusion *f, u64 *diff, u64 *alpha)
 {
-	u32 rtt = f->rtt_q4 >> 4, base = min(f->s.rtt_min, rtt);
+	u32 rtt = f->rtt_q4 >> 4, base = base_rtt(f, rtt);
 
 	if (!rtt)
 		return false;
@@ -274,15 +293,17 @@ SEC("struct_ops/fusion_pkts_acked")
 void BPF_PROG(fusion_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct fusion *f = inet_csk_ca(sk);
-	u32 rtt_q4;
+	u32 rtt_q4, wait;
 
 	if (idle_ended(&f->s, tcp_sk(sk), sample))
 		look_anew(&f->s); /* RTTmin and B still hold; the open round measures nothing */
-	if (!rtt_sample(&f->s, tcp_sk(sk), sample, rtt_min_win_s))
+	if (!forward_sample(&f->s, sk, sample, rtt_min_win_s, &wait))
 		return;
-	start_sample(sk, f->s.rtt_last);
+	start_sample(sk, f->s.rtt_last - wait);
 	rtt_q4 = f->s.rtt_last << 4;
 	f->rtt_q4 = f->rtt_q4 ? (3ULL * f->rtt_q4 + rtt_q4) / 4 : rtt_q4;
+	if (wait | f->wait_q4)
+		note_wait(f, tcp_sk(sk), wait);
 }
 
 SEC("struct_ops/fusion_cong_avoid")
@@ -340,7 +361,7 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 		return marked_window(tp, beta);
 	}
 	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58 */
-		n = max(n, min(mul_div(tp->snd_cwnd, f->s.rtt_min, f->s.rtt_last), tp->snd_cwnd));
+		n = max(n, mul_div(tp->snd_cwnd, base_rtt(f, f->s.rtt_last), f->s.rtt_last));
 	return max(n, W_MIN);
 }
 

@@ -28,6 +28,8 @@
  *  - Queued packets for that are judged by the smallest RTT of the cycle: jitter is no queue.
  *  - A doubling learns of its queue a cycle late, and overshoots. Beyond the paper, `early` looks at the
  *    latest RTT, and ends it once so many own packets are queued: 3, where N_queue is 3.
+ *  - Beyond the paper, the wait of an ACK is no queue (forward.bpf.h), and T is longer by it. Behind the packets of an upload
+ *    ACKs come in clumps, of which N has one more or less: then the window stands for N. It changes as the RTT does by the wait.
  *  - Beyond the paper, RTT noise of more than RTT / window looks like a queue of one packet: noise_us, a constant, or
  *    noise_cycles, by which the flow measures it.
  *  - Growth counts acknowledged packets, not ACKs: a delayed ACK of two adds two steps.
@@ -39,7 +41,7 @@
  *    window before the loss of its last doubling is known, and one overshoot shall not be paid for twice.
  */
 #include "declare.bpf.h"
-#include "sender.bpf.h"
+#include "forward.bpf.h"
 #include "fair.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -80,14 +82,17 @@ struct pseudorate {
 	u32 offset_bound;
 	u32 bound_q4;        /* Bound of (1), packets << 4, at most 2^24; as much: none yet */
 	u32 delivered;       /* when this cycle began, packets */
-	u32 cycle_rtt;       /* smallest RTT of this cycle, us; 0: no sample yet */
-	u32 base_saved, offset_saved, bound_saved_q4; /* before the last reduction, for undo */
+	u32 cycle_rtt;       /* smallest RTT of the data in this cycle, us; 0: no sample yet */
+	u32 wait;            /* of the latest RTT: its ACK's wait, us */
+	u32 base_saved, bound_saved_q4; /* before the last reduction, for undo ... */
 	u32 cycle_top;       /* largest RTT of this cycle so far, us ... */
 	u32 cycle_fall;      /* ... and by how much at most a later one was smaller */
 	u32 window_then;     /* at the end of the last cycle ... */
-	u32 moved_then;      /* ... which had changed it by so many packets */
 	u32 fall_q5;         /* the last fall that tells of noise, us << 5: at most 2^31 */
 	u32 noise_q5;        /* noise of the RTT, us << 5: at most 2^31 */
+	u16 offset_saved;    /* ... so many packets at most */
+	u16 wait_then;       /* at the end of the last cycle, us >> 10 */
+	u16 moved_then;      /* ... which had changed it by so many packets; so many at least */
 	bool spoilt;         /* this cycle was limited by the application, or part of a recovery */
 };
 STATE(struct pseudorate);
@@ -144,26 +149,29 @@ static inline void measure_noise(struct pseudorate *p)
 		p->fall_q5 = fall;
 	}
 	p->window_then = window;
-	p->moved_then = p->spoilt ? W_MAX : moved;
+	p->moved_then = p->spoilt ? 65535 : min(moved, 65535);
 }
 
-/* Own packets queued at this RTT, not 0, if n arrive in it; n and the result in packets << 4. */
+/* Own packets queued at this RTT of the data, not 0, if n arrive in it and its ACK's wait; n and the result in packets << 4. */
 static inline u64 queued(const struct pseudorate *p, u64 n_q4, u32 rtt)
 {
-	return mul_div(n_q4, rtt - base_rtt(p, rtt), rtt); /* 2^24 * 2^26 = 2^50 */
+	return mul_div(n_q4, rtt - base_rtt(p, rtt), (u64)rtt + p->wait); /* 2^24 * 2^26 = 2^50 */
 }
 
 /* (1), in packets << 4; 0 if this cycle tells nothing about the path. */
 static inline u32 find_bound(const struct pseudorate *p, const struct tcp_sock *tp)
 {
 	u64 n_q4 = min(tp->delivered - p->delivered, W_MAX) << Q4;
-	u64 period = tp->tcp_mstamp - p->s.round_stamp;
-	u64 bound, twice = 2 * (u64)(p->base + p->offset) << Q4;
+	u64 period = round_us(&p->s, tp);
+	u64 bound, window = p->base + p->offset, twice = 2 * window << Q4;
 
 	if (p->spoilt || !p->cycle_rtt || !period || !n_q4)
 		return 0;
-	/* 2^24 * 2^26 = 2^50 */
-	bound = mul_div(n_q4, base_rtt(p, p->cycle_rtt), period) + (n_queue << Q4);
+	if (p->wait) /* ACKs in clumps: N may be one of them more or less. The window is what has been acknowledged, too */
+		bound = (window << Q4) - min(queued(p, window << Q4, p->cycle_rtt), window << Q4);
+	else /* 2^24 * 2^26 = 2^50 */
+		bound = mul_div(n_q4, base_rtt(p, p->cycle_rtt), period);
+	bound += n_queue << Q4;
 	if (bound_mode && queued(p, n_q4, p->cycle_rtt) < 1 << Q4 && bound < twice) {
 		COUNT(doublings);
 		bound = twice;
@@ -171,12 +179,24 @@ static inline u32 find_bound(const struct pseudorate *p, const struct tcp_sock *
 	return min(bound, W_MAX << Q4);
 }
 
+/* ACKs wait longer, or not so long. */
+static inline void fit_base(struct pseudorate *p)
+{
+	u64 window = p->base + p->offset, fitted = fit_window(window, p->s.rtt_last, (u32)p->wait_then << 10, p->wait);
+
+	p->base = min(max(fitted, p->offset), W_MAX) - p->offset;
+	p->wait_then = p->wait >> 10;
+}
+
 static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 {
-	u32 window = p->base + p->offset, bound;
+	u32 window, bound;
 
 	if (noise_cycles)
 		measure_noise(p);
+	if (p->wait >> 10 != p->wait_then)
+		fit_base(p);
+	window = p->base + p->offset;
 	bound = find_bound(p, tp);
 	if (bound) {
 		COUNT(cycles);
@@ -195,7 +215,7 @@ static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
 /* Does a cycle's own queue end its doubling before the cycle's end can tell of it? */
 static inline bool is_early(const struct pseudorate *p, u32 window)
 {
-	return early && p->s.rtt_last && queued(p, (u64)window << Q4, p->s.rtt_last) >= early << Q4;
+	return early && p->s.rtt_last && queued(p, (u64)window << Q4, p->s.rtt_last - p->wait) >= early << Q4;
 }
 
 /* Each step adds 1 to Offset and 2 to OffsetBound: so many until they meet, or the window is full. */
@@ -234,18 +254,20 @@ SEC("struct_ops/pseudorate_pkts_acked")
 void BPF_PROG(pseudorate_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct pseudorate *p = inet_csk_ca(sk);
+	u32 rtt;
 
 	if (idle_ended(&p->s, tcp_sk(sk), sample))
 		look_anew(&p->s); /* T and Bound still hold; the open cycle measures nothing */
-	if (!rtt_sample(&p->s, tcp_sk(sk), sample, rtt_min_win_s))
+	if (!forward_sample(&p->s, sk, sample, rtt_min_win_s, &p->wait))
 		return;
-	fair_sample(sk, &p->s);
-	if (!p->cycle_rtt || p->s.rtt_last < p->cycle_rtt)
-		p->cycle_rtt = p->s.rtt_last;
+	rtt = p->s.rtt_last - p->wait;
+	fair_sample(sk, rtt);
+	if (!p->cycle_rtt || rtt < p->cycle_rtt)
+		p->cycle_rtt = rtt;
 	if (!noise_cycles)
 		return;
-	p->cycle_top = max(p->cycle_top, p->s.rtt_last);
-	p->cycle_fall = max(p->cycle_fall, p->cycle_top - p->s.rtt_last);
+	p->cycle_top = max(p->cycle_top, rtt);
+	p->cycle_fall = max(p->cycle_fall, p->cycle_top - rtt);
 }
 
 SEC("struct_ops/pseudorate_cong_avoid")
@@ -282,8 +304,8 @@ u32 BPF_PROG(pseudorate_ssthresh, struct sock *sk)
 	u32 half = fair_cut(sk, max(half_window(tp), min(tp->snd_cwnd, tp->packets_out / 2)));
 
 	COUNT(losses);
-	p->base_saved = p->base;
-	p->offset_saved = p->offset;
+	p->offset_saved = min(p->offset, 65535);
+	p->base_saved = p->base + p->offset - p->offset_saved;
 	p->bound_saved_q4 = p->bound_q4;
 	p->bound_q4 = min(half, W_MAX) << Q4;
 	look_anew(&p->s);

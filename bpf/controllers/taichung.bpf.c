@@ -38,6 +38,7 @@
  *    random loss. Until the first sample after a loss the value of (11) holds.
  *  - A mark (ECN) is congestion, never random loss: it leaves half, and net holds again after the next loss only. In
  *    between the window grows as Reno's. ecn_beta_percent 0: as a loss.
+ *  - Beyond the paper, the wait of the ACKs is no queue (forward.bpf.h): RTTmin of (6) to (11) is longer by it.
  *  - Beyond the paper, off by default:
  *    slow_start: the first slow start is another one, and (6) and (10) hold when it is over.
  *    own_q: the ACKs of a flow's window come in a clump, at the link's pace, so each of many flows takes all of the link
@@ -47,7 +48,7 @@
  *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
  */
 #include "declare.bpf.h"
-#include "sender.bpf.h"
+#include "forward.bpf.h"
 #include "slowstart.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
@@ -71,7 +72,7 @@ PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "after so long a flow drains its own queue, and measures RTTmin anew, for routes that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
-PRESET(paper, "filter_mode=2 skip_first_gap=0 avg_weight_q8=252",
+PRESET(paper, "filter_mode=2 skip_first_gap=0 avg_weight_q8=252 forward_delay=0",
        "the paper's numbers: many flows share evenly; but a path of more than some 200 packets is filled late or never");
 PRESET(many, "own_q=4", "several Taichung flows on one queue: a seventh of the retransmissions, no goodput lost");
 PRESET(two_way, "span_q8=16",
@@ -99,7 +100,8 @@ struct taichung {
 	struct sender s;
 	u64 w_q20;           /* the window, packets << 20, at most 2^40; snd_cwnd is its integer part */
 	u64 mark;            /* where the sample in progress began, us; 0: none in progress */
-	u64 ecn_mark;        /* when the ACK that tells of ECN's mark came, us; 0: the last one does not */
+	u32 ecn_mark;        /* when the ACK that tells of ECN's mark came, us; 0: the last one does not */
+	u32 wait;            /* of the latest RTT: its ACK's wait, us */
 	u32 mark_delivered;  /* delivered then, packets */
 	u32 inter_ack_ns;    /* InterACK of (5); 0: no sample yet */
 	u32 inter_min_ns;    /* InterACK_min; 0: no sample yet */
@@ -167,10 +169,16 @@ static inline void measure(struct taichung *t, const struct tcp_sock *tp, bool o
 	set_mark(t, tp);
 }
 
+/* RTTmin without a queue of data, beside the latest RTT. */
+static inline u32 base_rtt(const struct taichung *t)
+{
+	return min(t->s.rtt_min + t->wait, t->s.rtt_last);
+}
+
 /* (6) and (10). */
 static inline void find_thresholds(struct taichung *t)
 {
-	u64 ideal, own, rtt = t->s.rtt_last, base = min(t->s.rtt_min, rtt), w_q4 = t->w_q20 >> (Q20 - 4);
+	u64 ideal, own, rtt = t->s.rtt_last, base = base_rtt(t), w_q4 = t->w_q20 >> (Q20 - 4);
 
 	if (!rtt || !t->inter_ack_ns) {
 		t->ideal_q4 = t->net_q4 = 0;
@@ -233,8 +241,8 @@ void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	}
 	if (over)
 		round_start(&t->s, tp);
-	if (rtt_sample(&t->s, tp, sample, rtt_min_win_s))
-		start_sample(sk, t->s.rtt_last);
+	if (forward_sample(&t->s, sk, sample, rtt_min_win_s, &t->wait))
+		start_sample(sk, t->s.rtt_last - t->wait);
 	if (t->s.rtt_min > rtt_min) /* it has aged, and with it what was measured on the same path */
 		t->inter_min_ns = 0;
 	if (in_recovery(inet_csk(sk)) || !may_grow(tp) || drains(&t->s, tp, rtt_min_win_s))
@@ -307,7 +315,7 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 	if (!t->s.rtt_last)
 		return max(cwnd >> 1, W_MIN);
 	/* 2^32 * 2^26 = 2^58 */
-	net = min(mul_div(cwnd, t->s.rtt_min, t->s.rtt_last), cwnd);
+	net = mul_div(cwnd, base_rtt(t), t->s.rtt_last);
 	most = mul_div(cwnd, loss_beta_percent, 100);
 	if (loss_beta_percent < 100 && net > most) {
 		COUNT(bounded);

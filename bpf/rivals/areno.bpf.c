@@ -128,7 +128,7 @@ static inline void reload(struct areno *a, const struct tcp_sock *tp)
 /* A round is over: its rate is a sample of B, unless it is the application's. */
 static inline void sample_b(struct areno *a, const struct tcp_sock *tp)
 {
-	u64 packets = min(tp->delivered - a->delivered, W_MAX), us = tp->tcp_mstamp - a->s.round_stamp;
+	u64 packets = min(tp->delivered - a->delivered, W_MAX), us = round_us(&a->s, tp);
 	/* 2^20 packets << 8 * 10^6 < 2^48; the quotient is held below 2^24 packets/s */
 	u32 b = min(mul_div(packets << 8, 1000000, us), ~0u);
 

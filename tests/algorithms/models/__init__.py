@@ -25,6 +25,7 @@ rtts = st.integers(1, RTT_MAX) | st.integers(1, 1000) | st.integers(30_000, 60_0
 packets = st.integers(1, W_MAX) | st.integers(1, 100)
 windows = st.integers(2 * ONE, W_MAX * ONE) | st.integers(2 * ONE, 40 * ONE)
 flags = st.integers(0, 1)
+waits = st.just(0) | st.integers(0, 2000) | rtts  # of ACKs, us
 
 
 def members(part=1, same="", **named):
@@ -40,7 +41,7 @@ def after(a, b):
 class Model:
     """Rounds, RTT samples, and windows that the stack sets: each sender has them (sender.bpf.h)."""
 
-    SHARED = "round_end round_stamp ack_stamp rtt_last rtt_min"
+    SHARED = "round_end round_stamp ack_stamp ack_way rtt_last rtt_min"
     FIELDS: dict[str, tuple[str, int]] = {}  # of members()
     SLACK: dict[str, float] = {}  # by the model's name
     WINDOW_SLACK = 0.0  # of what the stack is given, packets
@@ -109,7 +110,10 @@ class Model:
     def round_start(self, tp):
         end = (tp.snd_una + min(tp.flight * tp.mss_cache, 1 << 30)) % 2**32
         self.round_end = end if after(tp.snd_nxt, end) else tp.snd_nxt
-        self.round_stamp = tp.now
+        self.round_stamp = tp.now % 2**32
+
+    def round_us(self, tp):
+        return (tp.now - self.round_stamp) % 2**32
 
     def round_over(self, tp):
         return after(tp.snd_una, self.round_end)
@@ -117,8 +121,8 @@ class Model:
     def idle_ended(self, tp, rtt):
         """More than an RTO between the ACK before and the sending of what this one acknowledges."""
         last, self.ack_stamp, rtt = self.ack_stamp, tp.now, max(rtt, 0)
-        if not last and rtt and tp.now > self.round_stamp + rtt:
-            self.round_stamp = tp.now - rtt
+        if not last and rtt and self.round_us(tp) > rtt:
+            self.round_stamp = (tp.now - rtt) % 2**32
         return last and rtt and tp.now - last > rtt + (tp.srtt_us >> 3)
 
     def idle_time(self, tp):
@@ -127,7 +131,7 @@ class Model:
         if tp.snd_una != tp.snd_nxt:
             return 0
         if not last:
-            self.round_stamp = tp.now
+            self.round_stamp = tp.now % 2**32
             return 0
         if tp.now - last <= tp.srtt_us >> 3:
             return 0
@@ -141,9 +145,38 @@ class Model:
         self.rtt_min = min(self.rtt_min or RTT_MAX, self.rtt_last)
         return True
 
+    def ack_wait(self, tp, rtt):
+        """The ACK waited so much of this RTT on its way, us: (1) and (2) of forward.bpf.h."""
+        if not (self.p.forward_delay and tp.rcv_tsval):
+            return 0
+        tick, most = 1 if tp.usec_ts else 1000, max(rtt - self.rtt_min, 0)
+        way = (tp.now - (tp.now >> 14) - tp.rcv_tsval * tick) % 2**32
+        wait = (way - self.ack_way + 2**31) % 2**32 - 2**31
+        if not self.ack_way or -(2**29) < wait < 0:
+            self.ack_way, wait = way, 0
+        wait = wait - tick if wait > 2500 else 0
+        if wait > most + 2**18:  # that is no clock
+            self.ack_way = (way + 2**30) % 2**32
+        elif wait > most and most <= tick:
+            self.ack_way = way
+        return min(wait, most)
+
+    def forward_sample(self, tp, rtt):
+        """The sample's wait; None: no sample."""
+        if rtt <= 0:
+            return None
+        wait = self.ack_wait(tp, min(rtt, RTT_MAX))
+        self.rtt_last = min(rtt, RTT_MAX)
+        self.rtt_min = min(self.rtt_min or RTT_MAX, self.rtt_last - wait)
+        return wait
+
+    def fit_window(self, w, rtt, then, wait):
+        """A window changes as the RTT does by a wait, by half or twice at most."""
+        return w * rtt / max(min(rtt - min(wait, rtt) + then, 2 * rtt), rtt // 2, 1)
+
     def rate_of_round(self, tp):
         """Packets/s that the round has carried, in 1/256; 0: it took no time."""
-        carried, us = min((tp.delivered - self.delivered) % 2**32, W_MAX), tp.now - self.round_stamp
+        carried, us = min((tp.delivered - self.delivered) % 2**32, W_MAX), self.round_us(tp)
         return min(int(carried * 256 * 10**6 / us) / 256, (2**32 - 1) / 256) if us else 0
 
     def stack_window(self, tp):

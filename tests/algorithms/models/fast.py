@@ -9,14 +9,14 @@ from math import sqrt
 
 from hypothesis import strategies as st
 
-from . import ONE, RTT_MAX, W_MAX, Model, flags, members, rtts, windows
+from . import ONE, RTT_MAX, W_MAX, Model, flags, members, rtts, waits, windows
 
 
 class Fast(Model):
     FIELDS = (
         members(256, w="w_q8", w_old="w_round_q8", step_from="step_from_q8", step_to="step_to_q8", w_saved="w_saved_q8")
-        | members(65536, rtt="rtt_avg_q16")
-        | members(same="rtt_round rounds update_stamp started", is_limited="cwnd_limited")
+        | members(65536, rtt="rtt_avg_q16", wait="wait_avg_q16")
+        | members(same="wait_then rtt_round rounds update_stamp started", is_limited="cwnd_limited")
     )
     SLACK = {"w": 3 / 256, "step_to": 3 / 256, "step_from": 3 / 256, "w_old": 3 / 256}  # three roundings
     WINDOW_SLACK = 3 / 256
@@ -29,7 +29,7 @@ class Fast(Model):
         return w >> 8, {
             "w_q8": w, "step_from_q8": w, "step_to_q8": to, "w_round_q8": draw(windows) * 256 // ONE,
             "rtt_min": draw(rtts), "rtt_avg_q16": rtt, "rtt_round": draw(rtts), "cwnd_limited": draw(flags),
-            "started": draw(flags),
+            "started": draw(flags), "wait_avg_q16": draw(waits) << 16, "wait_then": draw(waits),
         }  # fmt: skip
 
     def alpha(self, tp):
@@ -40,7 +40,8 @@ class Fast(Model):
     def law(self, tp):
         """(1); RTT is in whole us."""
         rtt = max(int(self.rtt), 1)
-        base, alpha = min(self.rtt_min, rtt), self.alpha(tp)
+        wait = int(self.wait)
+        base, alpha = min(self.rtt_min + wait, rtt), self.alpha(tp)
         if self.p.mi_thresh_us and rtt - base < self.p.mi_thresh_us:
             self.count("doublings")
             return 2 * self.w
@@ -48,6 +49,10 @@ class Fast(Model):
         new = (1 - gamma) * self.w + gamma * (base / rtt * self.w_old + alpha)
         if self.is_starting(alpha):
             new = max(new, self.w * 5 / 4)
+        if wait or self.wait_then:
+            self.slack["step_to"] = 6 / 256  # of a window that may be twice the law's
+            new = self.fit_window(new, rtt, self.wait_then, wait)
+        self.wait_then = wait
         if not self.less(new, 2 * self.w, 3 / 256):
             self.count("doublings")
             new = 2 * self.w
@@ -56,7 +61,7 @@ class Fast(Model):
     def is_starting(self, alpha):
         """Alpha by the rate: a quarter a round trip until so many packets wait."""
         rtt = max(self.rtt_round, 1)
-        queued = self.w * (rtt - min(self.rtt_min, rtt)) / rtt
+        queued = self.w * (rtt - min(self.rtt_min, rtt)) / (rtt + int(self.wait))
         self.started |= bool(self.p.alpha) or not self.less(queued, alpha, 2 / 256)
         return not self.started and self.rtt_round
 
@@ -101,16 +106,19 @@ class Fast(Model):
     def pkts_acked(self, tp, n, rtt):
         if self.idle_ended(tp, rtt):
             self.rtt = self.cwnd = 0
-        if not self.rtt_sample(rtt):
+        wait = self.forward_sample(tp, rtt)
+        if wait is None:
             return
-        self.rtt_round = min(self.rtt_round or RTT_MAX, self.rtt_last)
+        self.rtt_round = min(self.rtt_round or RTT_MAX, self.rtt_last - wait)
         if not self.rtt:
-            self.rtt = self.rtt_last
+            self.rtt, self.wait = self.rtt_last, wait
             return
         eta = min(3 * min(max(n, 1), W_MAX) / int(self.w), self.p.eta_max_q16 / 65536)
         eta = max(eta, 1 / 65536)
         self.slack["rtt"] = (abs(self.rtt_last - self.rtt) + 2) / 65536  # eta is in 2^-16
+        self.slack["wait"] = (abs(wait - self.wait) + 2) / 65536
         self.rtt += eta * (self.rtt_last - self.rtt)
+        self.wait += eta * (wait - self.wait)
 
     def cong_avoid(self, tp, n, _):
         is_cut = False

@@ -3,7 +3,7 @@
 
 from hypothesis import strategies as st
 
-from . import NONE, ONE, W_MAX, Model, flags, marked, members, packets, reno, rtts, windows
+from . import NONE, ONE, W_MAX, Model, flags, marked, members, packets, reno, rtts, waits, windows
 
 SLOW_START, INCREASE, STEADY, DECREASE = range(4)
 ROUNDS = 5
@@ -14,7 +14,7 @@ class Fusion(Model):
     FIELDS = (
         members(ONE, w="w_q20", reno="reno_q20")
         | members(256, b="b_q8", b_last="b_last_q8", diff="diff_q8", alpha="alpha_q8")
-        | members(16, rtt="rtt_q4")
+        | members(16, rtt="rtt_q4", wait="wait_q4")
         | members(same="b_rounds delivered phase mark reno_ssthresh reno_saved", is_limited="limited")
         | members(ssthresh_saved="reno_ssthresh_saved")
     )
@@ -28,6 +28,7 @@ class Fusion(Model):
         rates = st.integers(0, NONE) | st.integers(0, 10**7)
         return w >> 20, {
             "w_q20": w, "reno_q20": min(draw(windows), w), "rtt_min": rtt, "rtt_last": draw(rtts), "rtt_q4": near << 4,
+            "wait_q4": draw(waits) << 4,
             "b_q8": draw(rates), "b_last_q8": draw(rates), "reno_ssthresh": draw(packets), "limited": draw(flags),
         }  # fmt: skip
 
@@ -36,7 +37,7 @@ class Fusion(Model):
         rtt = int(self.rtt)
         if not rtt:
             return None
-        diff = self.w * (rtt - min(self.rtt_min, rtt)) / rtt
+        diff = self.w * (rtt - min(self.rtt_min + int(self.wait), rtt)) / rtt
         return diff, max(min(self.w * self.p.dmin_alpha_us / rtt, W_MAX), 1)
 
     def avoid_congestion(self, n, grow):
@@ -130,8 +131,19 @@ class Fusion(Model):
     def pkts_acked(self, tp, n, rtt):
         if self.idle_ended(tp, rtt):
             self.cwnd = 0
-        if self.rtt_sample(rtt):
-            self.rtt = (3 * self.rtt + self.rtt_last) / 4 if self.rtt else self.rtt_last
+        wait = self.forward_sample(tp, rtt)
+        if wait is None:
+            return
+        self.rtt = (int(48 * self.rtt) + 16 * self.rtt_last) // 4 / 16 if self.rtt else self.rtt_last
+        if wait or self.wait:
+            self.note_wait(tp, wait)
+
+    def note_wait(self, tp, wait):
+        """The average, and the window, which changes as the RTT does."""
+        then, self.wait = int(self.wait), (int(48 * self.wait) + 16 * wait) // 4 / 16
+        if int(self.wait) < then or tp.limited:
+            self.slack["w"] += PART
+            self.w = min(self.fit_window(self.w, int(self.rtt), then, int(self.wait)), W_MAX)
 
     def cong_avoid(self, tp, n, _):
         grow = self.may_grow(tp)
@@ -167,7 +179,7 @@ class Fusion(Model):
         half = max(tp.snd_cwnd // 2, 2)
         if not self.rtt_last:
             return half
-        return max(half, min(tp.snd_cwnd * self.rtt_min // self.rtt_last, tp.snd_cwnd))
+        return max(half, tp.snd_cwnd * min(self.rtt_min + int(self.wait), self.rtt_last) // self.rtt_last)
 
     def undo_cwnd(self, tp, *_):
         self.reno = max(self.reno, self.reno_saved)

@@ -3,17 +3,15 @@
 
 from hypothesis import strategies as st
 
-from . import RTT_MAX, W_MAX, Model, flags, members, packets, rtts
+from . import RTT_MAX, W_MAX, Model, flags, members, packets, rtts, waits
 
 
 class Pseudorate(Model):
     FIELDS = (
-        members(
-            same="base offset offset_bound delivered cycle_rtt base_saved offset_saved spoilt window_then moved_then"
-        )
+        members(same="base offset offset_bound delivered cycle_rtt wait wait_then base_saved offset_saved spoilt")
         | members(16, bound="bound_q4", bound_saved="bound_saved_q4")
         | members(32, last_fall="fall_q5", noise="noise_q5")
-        | members(top="cycle_top", fall="cycle_fall")
+        | members(same="window_then moved_then", top="cycle_top", fall="cycle_fall")
     )
     SLACK = {"bound": 1 / 8, "noise": 1 / 16}
 
@@ -27,7 +25,8 @@ class Pseudorate(Model):
             "base": window - offset, "offset": offset, "offset_bound": draw(st.integers(0, 2 * offset)),
             "bound_q4": draw(st.integers(32, W_MAX * 16) | st.integers(32, 2000)), "rtt_min": least, "cycle_rtt": near,
             "rtt_last": near, "cycle_top": near, "cycle_fall": draw(rtts), "window_then": draw(packets),
-            "moved_then": draw(st.integers(0, W_MAX) | st.integers(0, 9)), "fall_q5": draw(rtts) * 32,
+            "moved_then": draw(st.integers(0, 65535) | st.integers(0, 9)), "wait": draw(waits),
+            "wait_then": draw(waits) >> 10, "fall_q5": draw(rtts) * 32,
             "noise_q5": draw(rtts),
             "spoilt": draw(flags), "delivered": (1 - draw(packets)) % 2**32,
         }  # fmt: skip
@@ -37,15 +36,19 @@ class Pseudorate(Model):
         return min(self.rtt_min + self.p.noise_us + int(2 * self.noise), rtt)
 
     def queued(self, n, rtt):
-        return n * (rtt - self.base_rtt(rtt)) / rtt
+        return n * (rtt - self.base_rtt(rtt)) / (rtt + self.wait)
 
     def find_bound(self, tp):
         """(1): n T / period + N_queue; twice the window while less than a packet is queued. 0: no Bound."""
-        n, period = min((tp.delivered - self.delivered) % 2**32, W_MAX), tp.now - self.round_stamp
+        n, period = min((tp.delivered - self.delivered) % 2**32, W_MAX), self.round_us(tp)
         if self.spoilt or not self.cycle_rtt or not period or not n:
             return 0
-        twice = 2 * (self.base + self.offset)
-        bound = int(16 * n * self.base_rtt(self.cycle_rtt) // period) / 16 + self.p.n_queue
+        window = self.base + self.offset
+        twice = 2 * window
+        if self.wait:
+            bound = max(window - int(16 * self.queued(window, self.cycle_rtt)) / 16, 0) + self.p.n_queue
+        else:
+            bound = int(16 * n * self.base_rtt(self.cycle_rtt) // period) / 16 + self.p.n_queue
         if self.p.bound_mode and self.less(self.queued(n, self.cycle_rtt), 1, 1e-9) and bound < twice:
             self.count("doublings")
             bound = twice
@@ -60,12 +63,16 @@ class Pseudorate(Model):
         if not self.spoilt and (left or moved + self.moved_then <= self.p.n_queue):
             self.noise = max(self.noise - self.noise / self.p.noise_cycles, min(left, self.last_fall))
             self.last_fall = left
-        self.window_then, self.moved_then = window, W_MAX if self.spoilt else moved
+        self.window_then, self.moved_then = window, 65535 if self.spoilt else min(moved, 65535)
 
     def end_cycle(self, tp):
-        window = self.base + self.offset
         if self.p.noise_cycles:
             self.measure_noise()
+        if self.wait >> 10 != self.wait_then:
+            window = int(self.fit_window(self.base + self.offset, self.rtt_last, self.wait_then << 10, self.wait))
+            self.base = min(max(window, self.offset), W_MAX) - self.offset
+            self.wait_then = self.wait >> 10
+        window = self.base + self.offset
         bound = self.find_bound(tp)
         self.count("cycles" if bound else "skipped")
         if bound:
@@ -81,7 +88,11 @@ class Pseudorate(Model):
         limit, window = min(int(self.bound), self.limit(tp)), self.base + self.offset
         if self.offset <= self.offset_bound or window >= limit:
             return
-        if self.p.early and self.rtt_last and not self.less(self.queued(window, self.rtt_last), self.p.early, 1 / 16):
+        if (
+            self.p.early
+            and self.rtt_last
+            and not self.less(self.queued(window, self.rtt_last - self.wait), self.p.early, 1 / 16)
+        ):
             return
         room = min(self.offset - self.offset_bound, limit - window, n)
         self.offset += room
@@ -113,12 +124,14 @@ class Pseudorate(Model):
     def pkts_acked(self, tp, n, rtt):
         if self.idle_ended(tp, rtt):
             self.cwnd = 0
-        if not self.rtt_sample(rtt):
+        wait = self.forward_sample(tp, rtt)
+        if wait is None:
             return
-        self.cycle_rtt = min(self.cycle_rtt or RTT_MAX, self.rtt_last)
+        self.wait, own = wait, self.rtt_last - wait
+        self.cycle_rtt = min(self.cycle_rtt or RTT_MAX, own)
         if self.p.noise_cycles:
-            self.top = max(self.top, self.rtt_last)
-            self.fall = max(self.fall, self.top - self.rtt_last)
+            self.top = max(self.top, own)
+            self.fall = max(self.fall, self.top - own)
 
     def cong_avoid(self, tp, n, _):
         grow = tp.limited
@@ -138,7 +151,8 @@ class Pseudorate(Model):
         """Half, of what is in flight if that is more than the window."""
         self.count("losses")
         half = max(self.half(tp), min(tp.snd_cwnd, tp.packets_out // 2))
-        self.base_saved, self.offset_saved, self.bound_saved = self.base, self.offset, self.bound
+        self.offset_saved = min(self.offset, 65535)
+        self.base_saved, self.bound_saved = self.base + self.offset - self.offset_saved, self.bound
         self.bound, self.cwnd = min(half, W_MAX), 0
         return half
 

@@ -3,7 +3,7 @@
 
 from hypothesis import strategies as st
 
-from . import ONE, W_MAX, Model, flags, marked, members, reno, rtts, windows
+from . import ONE, W_MAX, Model, flags, marked, members, reno, rtts, waits, windows
 
 GAP_MAX = 4 * 10**9  # ns
 
@@ -16,7 +16,7 @@ class Taichung(Model):
     FIELDS = (
         members(ONE, w="w_q20")
         | members(16, ideal="ideal_q4", net="net_q4")
-        | members(same="fresh left held held_saved", inter_ack="inter_ack_ns", inter_min="inter_min_ns")
+        | members(same="fresh left held held_saved wait", inter_ack="inter_ack_ns", inter_min="inter_min_ns")
         | members(sampling="mark", delivered="mark_delivered", mark="ecn_mark")
     )
     SLACK = {"w": 0, "inter_ack": 1}
@@ -27,6 +27,7 @@ class Taichung(Model):
         least = max(int(gap * draw(st.floats(0, 1))), gap > 0)
         return w >> 20, {
             "w_q20": w, "inter_ack_ns": gap, "inter_min_ns": least, "rtt_min": draw(rtts), "rtt_last": draw(rtts),
+            "wait": draw(waits),
             "fresh": gap > 0 and draw(flags), "left": draw(flags), "held": draw(flags),
         }  # fmt: skip
 
@@ -62,7 +63,7 @@ class Taichung(Model):
 
     def find_thresholds(self):
         """(6) and (10)."""
-        rtt, base = self.rtt_last, min(self.rtt_min, self.rtt_last)
+        rtt, base = self.rtt_last, min(self.rtt_min + self.wait, self.rtt_last)
         self.ideal = self.net = 0
         if not rtt or not self.inter_ack:
             return
@@ -96,7 +97,8 @@ class Taichung(Model):
         if over:
             self.round_start(tp)
         before = self.rtt_min
-        self.rtt_sample(rtt)
+        wait = self.forward_sample(tp, rtt)
+        self.wait = self.wait if wait is None else wait
         if self.rtt_min > before:  # as with the first sample
             self.inter_min = 0
         if self.in_recovery(tp) or not self.may_grow(tp):
@@ -134,7 +136,7 @@ class Taichung(Model):
             return max(tp.snd_cwnd * self.p.ecn_beta_percent // 100, 2)
         if not self.rtt_last:
             return self.half(tp)
-        net = min(tp.snd_cwnd * self.rtt_min // self.rtt_last, tp.snd_cwnd)
+        net = tp.snd_cwnd * min(self.rtt_min + self.wait, self.rtt_last) // self.rtt_last
         most = tp.snd_cwnd * self.p.loss_beta_percent // 100
         if net > most:
             self.count("bounded")

@@ -239,6 +239,15 @@ def lying_stamps(f: Flow, k: int) -> None:
 
 
 @attack()
+def hidden_queue(f: Flow, k: int) -> None:
+    """The RTT grows, and the TSval is as much older: a queue of data looks like one of ACKs."""
+    if k % 4 == 0:
+        f.clock -= 30
+        f.honest()
+        f.clock += 30
+
+
+@attack()
 def shut_window(f: Flow, k: int) -> None:
     """The window closes and opens, to nothing, to a byte, to all."""
     for n, ack in enumerate(f.acks(2 * f.mss)):

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The data's own queue: an RTT sample, and what of it the ACK waited on its way.
+ *
+ *   [P] A. Kuzmanovic, E. Knightly, "TCP-LP: Low-Priority Service via End-Point Congestion Control", IEEE/ACM Transactions on
+ *       Networking 14(4), 2006.
+ *   [L] S. Shalunov et al., "Low Extra Delay Background Transport (LEDBAT)", RFC 6817, 2012.
+ *   [T] D. Borman et al., "TCP Extensions for High Performance", RFC 7323, 2014.
+ *
+ * ACKs wait in the queue of an upload. A law that takes the RTT for its queue takes that one for its own, and stops. [P] and [L]
+ * measure one way instead. The two clocks differ by a constant, so what is above the least delay is a queue. Here the way
+ * is the ACK's:
+ *     way  = our clock - the peer's timestamp in the ACK                               (1)
+ *     wait = way - the least way - tick,   from 0 to RTT - RTTmin                      (2)
+ * RTT - wait is the RTT of the data alone, and RTTmin + wait that of a path without a queue of data.
+ *
+ *  - [P] and [L] take the other way, by the timestamp that the ACK echoes. An echo may be that of the oldest packet which the ACK
+ *    covers ([T] 4.3), but the stack's RTT is that of the newest. (1) has no echo: delayed ACKs, SACK and repairs change nothing.
+ *  - The peer's clock ticks each millisecond, or microsecond: (1) is too long by a part of a tick. A receiver that waits with its
+ *    SACKs, 1.1 ms at most, stamps them with an older time. So up to LEAST_US is no wait: without a queue of ACKs the law is that of the RTT.
+ *  - Clocks drift: the least way rises by 61 us a second. Our own clock is slowed for it, so that no time is to be kept. A queue of
+ *    ACKs that never ends is forgotten as slowly.
+ *  - No ACK waits longer than its RTT has grown. If (2) says so, the least way is wrong: at the least RTT it is taken anew.
+ *  - A peer's clock that ticks more slowly, or stands, makes all ways longer. So does one that was set back. From CLOCK_US beyond the RTT on no
+ *    way is believed for AGAIN_US of that clock, and one that ticks as it should is not believed again. A clock that is too fast shows no wait.
+ *  - ACKs that waited behind the packets of an upload come in clumps. So the flow is paced from the first wait of CLUMP_US on.
+ *
+ * A receiver that lies can hide the queue, as one can that sends ACKs early: the law then grows until a packet is lost.
+ */
+#ifndef FORWARD_BPF_H
+#define FORWARD_BPF_H
+
+#include "declare.bpf.h"
+#include "sender.bpf.h"
+
+PARAM(u32, forward_delay, 1, 0, 1, "-",
+      "1: the wait of ACKs, by the peer's timestamps, is no queue of the data; 0: all of the RTT counts, as in the paper");
+
+#define DRIFT_SHIFT 14          /* 2^-14 = 61 ppm */
+#define CLOCK_US (1u << 18)     /* 262 ms */
+#define AGAIN_US (1u << 29)     /* 9 minutes: an eighth of all that tells before from after */
+#define LEAST_US 2500
+#define CLUMP_US 4000
+
+/* (1) and (2), us. Clocks wrap at 2^32 us: the least way is a little before a way, far before, or behind one that is not believed. */
+static __always_inline u32 ack_wait(struct sender *s, const struct tcp_sock *tp, u32 rtt)
+{
+	u32 stamp = tp->rx_opt.rcv_tsval, tick = has_usec_timestamps(tp) ? 1 : 1000, most = rtt - min(s->rtt_min, rtt);
+	u32 way = tp->tcp_mstamp - (tp->tcp_mstamp >> DRIFT_SHIFT) - stamp * tick, wait = way - s->ack_way;
+
+	if (!stamp) /* the connection has no timestamps */
+		return 0;
+	if (!s->ack_way || wait > -AGAIN_US) {
+		s->ack_way = way;
+		return 0;
+	}
+	if ((s32)wait <= LEAST_US)
+		return 0;
+	wait -= tick;
+	if (wait <= most)
+		return wait;
+	if (wait > most + CLOCK_US)
+		s->ack_way = way + 2 * AGAIN_US;
+	else if (most <= tick)
+		s->ack_way = way;
+	return most;
+}
+
+/* Like rtt_sample(); *wait is the part of rtt_last that is no data's. */
+static __always_inline bool
+forward_sample(struct sender *s, struct sock *sk, const struct ack_sample *sample, u32 age_s, u32 *wait)
+{
+	const struct tcp_sock *tp = tcp_sk(sk);
+	u32 rtt;
+
+	if (sample->rtt_us <= 0)
+		return false;
+	rtt = min(sample->rtt_us, RTT_MAX_US);
+	*wait = forward_delay ? ack_wait(s, tp, rtt) : 0;
+	if (*wait > CLUMP_US)
+		pace(sk, ~0ULL); /* the stack sets its rate with each ACK */
+	s->rtt_last = rtt;
+	note_rtt_min(s, tp, rtt - *wait, age_s);
+	return true;
+}
+
+/*
+ * A window beside an RTT whose part that is a wait was `then`. ACKs that come later shall not slow the data, nor shall a burst leave
+ * when they come earlier: it changes as the RTT did, by half or twice at most. w < 2^37.
+ */
+static __always_inline u64 fit_window(u64 w, u32 rtt, u32 then, u32 wait)
+{
+	u32 before = rtt - min(wait, rtt) + then; /* 2^27 */
+
+	return mul_div(w, rtt, max(min(before, 2 * rtt), rtt / 2));
+}
+
+#endif

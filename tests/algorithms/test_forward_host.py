@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The data's own queue (forward.bpf.h), by hand: what of an RTT the ACK waited, by each kind of peer's clock."""
+
+import pytest
+
+from tests.algorithms.host.streams import MS
+
+FORWARD, BACK = 20 * MS, 20 * MS  # a path without queues
+SECOND = 1000 * MS
+
+
+class Peer:
+    """A flow of Pseudo-rate, whose state has the wait of the latest ACK, and its receiver's clock."""
+
+    def __init__(self, driver, params=None, tick=MS, ppm=0, offset=0, began=SECOND):
+        self.driver, self.tick, self.ppm, self.offset, self.now = driver, tick, ppm, offset, began
+        driver.start(params, now=began, usec_ts=tick == 1)
+
+    def wait(self, after, queue=0, wait=0):
+        """An ACK comes so much later; its packet waited in a queue, and itself. The law takes so much for its wait."""
+        self.now += after
+        clock = (self.now - BACK - wait) * (10**6 + self.ppm) // 10**6
+        stamp = (clock // self.tick + self.offset) % 2**32
+        self.driver.ack(n=1, now=self.now, rtt=FORWARD + BACK + queue + wait, rcv_tsval=stamp)
+        return self.driver.state()["ca"]["wait"]
+
+    def waits(self, seconds, step=100 * MS, **path):
+        return [self.wait(step, **path) for _ in range(seconds * SECOND // step)]
+
+
+@pytest.fixture
+def pseudorate(of):
+    return of("pseudorate")
+
+
+@pytest.mark.parametrize("offset", [0, 2**32 - 1055, 2**31 - 1055])
+@pytest.mark.parametrize("began", [SECOND, 2**32 - 55 * MS])
+@pytest.mark.parametrize("tick", [1, MS])
+def test_the_wait_is_the_ways_growth_less_a_tick(pseudorate, tick, offset, began):
+    """Our clock counts as 2^-14 slower: 6 us in 0.1 s. Both clocks wrap."""
+    peer = Peer(pseudorate, tick=tick, offset=offset, began=began)
+    assert peer.wait(0) == 0
+    assert peer.wait(100 * MS, wait=30 * MS) == pytest.approx(30 * MS - tick - 6, abs=1)
+    assert peer.wait(100 * MS) == 0
+
+
+def test_a_queue_of_the_data_is_no_wait_of_the_ack(pseudorate):
+    peer = Peer(pseudorate)
+    peer.wait(0)
+    assert peer.wait(100 * MS, queue=30 * MS) == 0
+    assert peer.wait(100 * MS, queue=30 * MS, wait=50 * MS) == pytest.approx(49 * MS, abs=20)
+
+
+def test_a_part_of_a_tick_is_no_wait(pseudorate):
+    """ACKs leave at all parts of a millisecond: the law sees what it would without timestamps."""
+    peer = Peer(pseudorate)
+    assert {peer.wait(997, queue=5 * MS) for _ in range(1500)} == {0}
+
+
+@pytest.mark.parametrize("tick", [1, MS])
+def test_a_receiver_that_compresses_its_sacks_makes_no_wait(pseudorate, tick):
+    """Their stamp is up to 1.1 ms old."""
+    peer = Peer(pseudorate, tick=tick)
+    assert {peer.wait(997, wait=i % 1100) for i in range(1500)} == {0}
+
+
+def test_what_is_no_rtt_is_no_wait(pseudorate):
+    """The first packets found a queue of 10 ms, so RTTmin is too long by it."""
+    peer = Peer(pseudorate)
+    peer.wait(0, queue=10 * MS)
+    assert peer.wait(100 * MS, wait=30 * MS) == 20 * MS
+
+
+def test_without_timestamps_and_with_the_papers_law_none_waits(pseudorate):
+    for params, offset in (({"forward_delay": 0}, 0), (None, None)):
+        peer = Peer(pseudorate, params)
+        for wait in (0, 30 * MS):
+            peer.offset = -(peer.now + 100 * MS - BACK - wait) // MS if offset is None else offset
+            assert peer.wait(100 * MS, wait=wait) == 0
+        assert pseudorate.state()["ca"]["rtt_min"] == FORWARD + BACK
+
+
+def test_a_wait_that_never_ends_is_forgotten(pseudorate):
+    """61 us a second: 10 ms in 164 s."""
+    peer = Peer(pseudorate)
+    peer.wait(0)
+    first = peer.wait(100 * MS, wait=30 * MS)
+    assert first - peer.waits(164, wait=30 * MS)[-1] == pytest.approx(10 * MS, abs=0.02 * MS)
+
+
+@pytest.mark.parametrize("ppm", [-50, 50])
+def test_clocks_that_drift_make_no_wait(pseudorate, ppm):
+    """Two hours beside a queue of our own of 30 ms: 360 ms of drift."""
+    peer = Peer(pseudorate, ppm=ppm)
+    peer.wait(0)
+    assert max(peer.waits(7200, step=SECOND, queue=30 * MS)) == 0
+
+
+def test_a_clock_set_back_deceives_until_the_rtt_is_least(pseudorate):
+    """The receiver's machine had a pause. No wait is longer than the RTT has grown."""
+    peer = Peer(pseudorate)
+    peer.waits(1)
+    peer.offset -= 100
+    assert peer.wait(100 * MS, queue=30 * MS) == 30 * MS
+    assert peer.wait(100 * MS) == 0
+    assert max(peer.waits(5, queue=30 * MS)) == 0
+
+
+@pytest.mark.parametrize("jump", [-10_000, 200, 10_000, 3_000_000])
+def test_other_jumps_of_the_clock_make_no_wait(pseudorate, jump):
+    peer = Peer(pseudorate)
+    peer.waits(1)
+    peer.offset += jump
+    assert max(peer.waits(60, queue=30 * MS)[1:]) == 0
+
+
+def test_after_a_clock_set_forward_waits_are_seen_again(pseudorate):
+    peer = Peer(pseudorate)
+    peer.waits(1)
+    peer.offset += 200
+    peer.waits(1)
+    assert peer.wait(100 * MS, wait=30 * MS) == pytest.approx(29 * MS, abs=10)
+
+
+@pytest.mark.parametrize("tick", [4 * MS, 10 * MS, 10**9 * MS, 1])
+def test_a_clock_that_does_not_count_ms_is_not_believed(pseudorate, tick):
+    """Three minutes of 4 ms, of 10 ms, of a clock that stands, and of us for which nobody asked."""
+    peer = Peer(pseudorate, tick=max(tick, MS), offset=5)
+    peer.tick = tick
+    waits = peer.waits(180, step=10 * MS, queue=30 * MS)
+    assert max(waits) <= 30 * MS and max(waits[100:]) == 0
