@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -17,7 +19,8 @@ from asymlab.machine.cpio import content
 from asymlab.plan import scenario
 from asymlab.plan.programs import Contents
 from asymlab.plan.topology import plan_job
-from asymlab.results.programs import number, read_result
+from asymlab.report.claimfile import ClaimFile
+from asymlab.results.programs import number, of_run, read_result
 from asymlab.run.tasks import _refuse_programs
 from tests.scenarios import LINUX
 from tests.shared import REPO
@@ -183,6 +186,32 @@ def test_each_number_has_a_path():
     }.items():
         with pytest.raises(LookupError, match=reason):
             number(programs, path)
+
+
+def test_a_claim_takes_a_number_by_its_path(tmp_path):
+    run = SimpleNamespace(programs={"one": ONE}, record={"name": "X seed 1"})
+    (tmp_path / "claims.toml").touch()
+    claims = ClaimFile(tmp_path / "claims.toml", lambda _: None, lambda *_: [])
+    assert claims.measure("program one.result.lines.max.time")(run) == 6
+    with pytest.raises(LabError, match="X seed 1: no program 'on'; there are one"):
+        claims.measure("program on.took")(run)
+
+
+GOOD = {"start_ns": 5, "end_ns": 9, "exit": 0, "running": False}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [b"", b"[]", b"{}", b'{"other": {}}', b'{"one": {}}', b'{"one": []}']
+    + [json.dumps({"one": GOOD | {"start_ns": value}}).encode() for value in ("x", [], float("inf"), "9" * 5000)]
+    + [json.dumps({"one": GOOD | {"exit": value}}).encode() for value in ("x", None)],
+)
+def test_what_no_guest_says_of_its_programs_is_refused(scenario_file, words):
+    job = plan_job(scenario.load(scenario_file(LINUX, SOUND))[0], 1)
+    files = {"programs.json": words, "one.out": b"", "one.err": b""}
+    with pytest.raises((ValueError, LookupError, TypeError, AttributeError, ArithmeticError)):  # store.understand's
+        of_run(job, 0, files, "programs.json")
+    assert of_run(job, 0, files | {"programs.json": json.dumps({"one": GOOD}).encode()}, "programs.json")[1] == []
 
 
 @pytest.mark.parametrize("output", [b"", b"{", b"\xff", b"NaN", b'"\\ud800"', b"[" * 100_000, b" " * (2 << 20)])

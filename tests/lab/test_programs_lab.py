@@ -100,14 +100,18 @@ def test_a_program_is_in_a_world_of_its_own(case):
 
 
 def test_an_end_that_was_not_meant_makes_the_run_invalid(case):
-    words = (["exit", "3"], ["abort"], ["sleep", "9"], ["endless"], ["print", "nothing"], ["print", '{"a": [1, 5]}'])
-    file = case(*words, p4={"result": "json"}, p5={"result": "json"})
+    words = (["exit", "3"], ["abort"], ["exit", "0"], ["sleep", "0"], ["sleep", "9"], ["endless"])
+    printed = (["print", "nothing"], ["print", '{"a": [1, 5]}'])
+    ends = {"p2": {"ends": 1}, "p3": {"ends": "running"}, "p6": {"result": "json"}, "p7": {"result": "json"}}
+    file = case(*words, *printed, **ends)
     assert [reason.split("(")[0].strip() for reason in reasons(file)] == [
         "program p0: exit 3 at 0.000 s",
         "program p1: signal 6 at 0.000 s",
-        'program p2: still runs at 1 s; if it should, its `ends` is "running" or "any"',
-        "program p3: more than 16 MB of output at 0.000 s",
-        "program p4: its standard output is no result",
+        "program p2: exit 0 at 0.000 s, not exit 1",
+        "program p3: exit 0 at 0.000 s, not running",
+        'program p4: still runs at 1 s; if it should, its `ends` is "running" or "any"',
+        "program p5: more than 16 MB of output at 0.000 s",
+        "program p6: its standard output is no result",
     ]
     assert "(it ends here)" in reasons(file)[0]
 

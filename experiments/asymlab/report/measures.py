@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .. import LabError
 from ..results import programs
 from ..results.metrics import jain
 from ..results.store import Run
@@ -74,9 +75,12 @@ def ratio(run: Run, a: int = 0, b: int = 1) -> float:
     return goodput_of(run, a) / max(goodput_of(run, b), LEAST)
 
 
-def program(path: str) -> Measure:
-    """A number of a program, by its path (results/programs.py): "page.took", "client.result.end.sum_received.bytes"."""
-    return lambda run: programs.number(run.programs, path)
+def program(run: Run, path: str) -> float:
+    """A number of a program, by its path (results/programs.py): page.took, client.result.end.sum_received.bytes."""
+    try:
+        return programs.number(run.programs, path)
+    except LookupError as e:
+        raise LabError(f"{run.record['name']}: {e}") from None
 
 
 def done(run: Run, flow: int = 0) -> float:

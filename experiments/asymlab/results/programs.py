@@ -68,12 +68,14 @@ def unlike(program: Program, record: dict, words: str, duration_s: float) -> str
         return f"more than {OUTPUT_MAX >> 20} MB of output{at}"
     ended = f"signal {-exit}" if exit < 0 else f"exit {exit}"
     named = "; names are those of [hosts]" if any(hint in words for hint in NO_NAME) else ""
-    return ended + at + (f" ({words})" if words else "") + named
+    expected = f", not {ends if ends == 'running' else f'exit {ends}'}" if ends else ""
+    return ended + at + expected + (f" ({words})" if words else "") + named
 
 
 def last_line(output: bytes) -> str:
     lines = output[-4096:].decode(errors="replace").strip().splitlines()
-    return "".join(c if c.isprintable() else " " for c in lines[-1])[:WORDS_MAX] if lines else ""
+    words = "".join(c if c.isprintable() else " " for c in lines[-1])[:WORDS_MAX] if lines else ""
+    return words if any(map(str.isalnum, words)) else ""
 
 
 def read_result(output: bytes, kind: str) -> Any:

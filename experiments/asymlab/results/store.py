@@ -92,7 +92,7 @@ class Run:
     @property
     def programs(self) -> dict[str, dict]:
         """By their names: host, run, start_s, end_s, exit, result. One that still ran has neither end_s nor exit."""
-        return self.record.get("programs", {})
+        return self.record["programs"] if isinstance(self.job, WithPrograms) else {}
 
     @cached_property
     def job(self) -> Job:
