@@ -67,6 +67,10 @@ WRONG = {
         {"packs": {"mine": {"files": {"/../x": {"size": 1}}}}},
         r"packs.mine.*files.'/../x': must be a whole path in the guest",
     ),
+    "too much": (
+        {"packs": {"mine": {"files": {"/x": {"size": 1 << 20, "count": 257}}}}},
+        "packs.mine.*files: 257 MB are made, more than the 256 that a guest holds",
+    ),
     "no file": ({"packs": {"mine": {"files": {"/x": "./none"}}}}, "packs.mine.files./x: no such file: /.*/none"),
     "unused": ({"packs": {"other": {"debian": ["curl"]}}, **program(pack="mine")}, r"programs.0.pack: is missing"),
     "controller": ({"hosts": {"server": {"controller": "cubik"}}}, "hosts.server.controller: no controller 'cubik'"),

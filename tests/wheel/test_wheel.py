@@ -115,10 +115,12 @@ def test_an_installation_reads_all_that_it_brings(installed):
 import jinja2
 from asymlab import paths
 from asymlab.dossier import answers
-from asymlab.plan import scenario
+from asymlab.plan import programs, scenario
 from asymlab.report import html, papers, published
 
-files = sorted(file for file in paths.EXPERIMENTS.rglob("*.toml") if file.name != "claims.toml")
+others = ("claims.toml", programs.ALONG.name)
+files = sorted(file for file in paths.EXPERIMENTS.rglob("*.toml") if file.name not in others)
+assert {"iperf3", "web"} <= programs.along().keys()
 cases = [case for file in files for case in scenario.load(file, "full")]
 claims = [claim for name in papers.names() for claim in papers.claims(name)]
 headings = answers.questions().headings("cubic")

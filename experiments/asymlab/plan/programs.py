@@ -29,7 +29,7 @@ WORD = re.compile(r"[^\0]{1,4000}")
 PLACE = re.compile(r"/[!-~]{1,200}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 HOSTS_MAX, PROGRAMS_MAX = 20, 40
-SIZE_MAX = 256 << 20  # bytes of a file that is made
+SIZE_MAX = 256 << 20  # bytes of all files that are made
 
 
 def _start(value: Any) -> int:
@@ -125,6 +125,9 @@ class Pack(Model):
         for place in self.files:
             if not PLACE.fullmatch(place) or posixpath.normpath(place) != place:
                 raise ValueError(f"files.{short(place)}: must be a whole path in the guest, such as '/usr/bin/mine'")
+        tables = [file for file in self.files.values() if isinstance(file, Content)]
+        if (total := sum((file.size or 0) * file.count for file in tables)) > SIZE_MAX:
+            raise ValueError(f"files: {total >> 20} MB are made, more than the {SIZE_MAX >> 20} that a guest holds")
         return self
 
 
