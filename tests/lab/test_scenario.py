@@ -423,6 +423,12 @@ def test_receivers_delay_acks_but_for_those_that_the_file_names(scenario_file, w
     assert [r["node"] for r in job["routes"] if "quickack 1" in r["attrs"]] == quick
 
 
+def test_an_upload_between_hosts_with_a_delay_of_their_own_has_it_too(scenario_file):
+    job = job_of(scenario_file(flow={"extra_delay": "7ms"}, flows=[UPLOAD]))
+    down, up = (probe["base_rtt_us"] for probe in job["probes"])
+    assert up == down
+
+
 def test_the_machine_that_downloads_uploads(scenario_file):
     job = job_of(scenario_file(flow={"ack": "every"}, flows=[UPLOAD]))
     down, up = job["flows"]

@@ -403,6 +403,10 @@ class Scenario(Model):
         asked = {} if self.ecn is None else {TCP_ECN: ASKING[self.ecn]}
         return asked | self.sysctls
 
+    def access_delay(self, flow: Flow) -> int:
+        """Delay of the links between the path and its hosts, which may be another entry's; each way, us."""
+        return flow.extra_delay if flow.hosts_of is None else self.flows[flow.hosts_of].extra_delay
+
     def switches(self, flow: Crossing) -> tuple[int, int]:
         """Those that its source and its sink hang on."""
         first, last = (1, len(self.path.chain) + 1) if flow.hop is None else (flow.hop, flow.hop + 1)

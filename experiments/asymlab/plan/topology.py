@@ -410,7 +410,7 @@ class Builder:
     def probe(self, flow: Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
         crossed, specs = self.hops.span(flow), self.hops.specs
         # Full buckets pass a small probe at once.
-        base = sum(specs[k, d].delay for k in crossed for d in DIRECTIONS) + 2 * flow.extra_delay
+        base = sum(specs[k, d].delay for k in crossed for d in DIRECTIONS) + 2 * self.s.access_delay(flow)
         trains, jitter = [], 0
         for d in (data, ack):
             train = shapes.train([self.hops.queues[k, d] for k in crossed])

@@ -135,7 +135,7 @@ def crossed(flow: Flow, hops: list) -> list:
 def base_rtts(s: Scenario) -> tuple[str, ...]:
     """Each flow's, ms."""
     times = [
-        sum(hop.forward.delay + hop.reverse.delay for hop in crossed(f, s.path.chain)) + 2 * f.extra_delay
+        sum(hop.forward.delay + hop.reverse.delay for hop in crossed(f, s.path.chain)) + 2 * s.access_delay(f)
         for f in s.flows
     ]
     return tuple(f"{us / 1000:g}" for us in times)

@@ -20,7 +20,7 @@ ACK_BYTES = 14 + 40 + 60  # with Ethernet's header, and all the options that the
 
 def round_trip(v: View, flow: Flow, since: float = 0, until: float = math.inf) -> float:
     """The longest there was then, s: each delay at its longest, a queue as long as any was, a delayed ACK's 0.2 s."""
-    total = 0.2 + 2 * (flow.extra_delay + v.scenario.coalesce) / 1e6
+    total = 0.2 + 2 * (v.scenario.access_delay(flow) + v.scenario.coalesce) / 1e6
     for place in v.both_ways(flow):
         directions = [d for _, d in v.phases[place]]
         rows = v.links(place)
@@ -53,7 +53,7 @@ def tries_lost(v: View, flow: Flow, since: float, until: float) -> int:
     0.2 s and the shortest round trip. So many drops that far apart there were, whosever; of a policer's nobody knows
     when. Random loss, p both ways: k tries with p^k < 10^-4. A shorter MTU: one, until ICMP tells.
     """
-    through, base = 1.0, 2 * flow.extra_delay / 1e6
+    through, base = 1.0, 2 * v.scenario.access_delay(flow) / 1e6
     drops: set[float] = set()
     for place in v.both_ways(flow):
         through *= 1 - max(loses(d) for _, d in v.phases[place])
