@@ -17,7 +17,7 @@
  * is coarse; a stale RTTmin makes it timid: rtt_min_win_s. Behind a policer or a very short queue the
  * RTT shows no congestion, and a loss hardly cuts (loss_beta_percent); duplicate ACKs that somebody forges
  * are such losses, which neither slow it nor raise it. With more flows than packets in cwnd the filter takes
- * samples below the average only, and InterACK drifts down (own_q).
+ * samples below the average only, and InterACK drifts down (span_q8).
  *
  * Our choices, and our differences from the paper:
  *  - Fig. 2 joins net's factors by '+'; then nothing shrinks. (9), (10) and "shrink factor" say
@@ -38,13 +38,15 @@
  *    random loss. Until the first sample after a loss the value of (11) holds.
  *  - A mark (ECN) is congestion, never random loss: it leaves half, and net holds again after the next loss only. In
  *    between the window grows as Reno's. ecn_beta_percent 0: as a loss.
- *  - Beyond the paper, the wait of the ACKs is no queue (forward.bpf.h): RTTmin of (6) to (11) is longer by it.
- *  - Beyond the paper, off by default:
- *    slow_start: the first slow start is another one, and (6) and (10) hold when it is over.
+ *  - Beyond the paper, on by default:
  *    own_q: the ACKs of a flow's window come in a clump, at the link's pace, so each of many flows takes all of the link
  *    for its own. A flow that has so many packets in the queue fills its share: ideal is cwnd RTTmin/RTT, its own rate.
- *    span_q8: data in the other direction presses ACKs together, to a pace above the link's. A longer span has the gap
- *    in it. loss_beta_percent: a loss that shows less of a queue leaves so much, and counts as congestion, as a mark does.
+ *    forward_delay: the wait of the ACKs is no queue (forward.bpf.h), RTTmin of (6) to (11) is longer by it.
+ *  - Off by default:
+ *    slow_start: the first slow start is another one, and (6) and (10) hold when it is over.
+ *    span_q8: a longer sample has gaps between clumps in it. Flows that began in a full queue never see RTTmin, so own_q
+ *    sees no queue; this helps there. Losses of the air make gaps, too.
+ *    loss_beta_percent: a loss that shows less of a queue leaves so much, and counts as congestion, as a mark does.
  *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
  */
 #include "declare.bpf.h"
@@ -54,7 +56,7 @@
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 TUNABLE(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
-PARAM(u32, own_q, 0, 0, 1024, "packets",
+PARAM(u32, own_q, 4, 0, 1024, "packets",
       "own packets queued from which the flow's own rate gives ideal, and slow start ends; 0: never, as in the paper");
 PARAM(u32, loss_beta_percent, 100, 1, 100, "%",
       "most of the window that a loss leaves; if that is less than (11), growth is Reno's; 100: no bound, as in the paper");
@@ -67,16 +69,15 @@ PARAM(u32, skip_first_gap, 1, 0, 2, "-",
       "1: the first gap of a round is no sample; 2: only until slow start has ended once; 0: it is one");
 TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; span_q8 of RTTmin if that is more");
 PARAM(u32, span_q8, 1, 1, 256, "1/256",
-      "least span of a sample, of RTTmin; 16 where data in the other direction presses ACKs together");
+      "least span of a sample, of RTTmin; 16 where so many flows share a queue that none sees it empty");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "after so long a flow drains its own queue, and measures RTTmin anew, for routes that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
-PRESET(paper, "filter_mode=2 skip_first_gap=0 avg_weight_q8=252 forward_delay=0",
+PRESET(paper, "filter_mode=2 skip_first_gap=0 avg_weight_q8=252 own_q=0 forward_delay=0",
        "the paper's numbers: many flows share evenly; but a path of more than some 200 packets is filled late or never");
-PRESET(many, "own_q=4", "several Taichung flows on one queue: a seventh of the retransmissions, no goodput lost");
-PRESET(two_way, "span_q8=16",
-       "data in both directions: 11 retransmissions for 152; a tenth less goodput, the other side a third more");
+PRESET(many, "span_q8=16",
+       "a hundred flows on half a BDP: a quarter of the drops; half of the goodput at 5 % random loss");
 PRESET(policed, "loss_beta_percent=90",
        "policers: a loss at a flat RTT costs a tenth; a third of the goodput at 10 % random loss");
 

@@ -56,7 +56,7 @@ def test_own_queue_ends_slow_start(taichung, own_q, rtt, ended):
 @pytest.mark.parametrize("n", [1, 5])
 def test_growth_stops_exactly_at_the_threshold(taichung, rtt, threshold, n):
     """RTTmin / InterACK + 1 = 101, and half of it at twice the RTT."""
-    at_rest(taichung, 40, {}, 400_000, rtt=rtt * MS, flight=200)
+    at_rest(taichung, 40, {"own_q": 0}, 400_000, rtt=rtt * MS, flight=200)
     trace = [taichung.ack(n=n)["cwnd"] for _ in range(200 // n)]
     up = [w for w in trace if w < threshold]
     assert up == [40 + n * i for i in range(1, len(up) + 1)]
@@ -102,7 +102,7 @@ BDP = 0.09 / PACKET_S
 
 def slow_start_exit(taichung, seconds=2, every=1, **params):
     """The window at the first ACK that does not raise it by what it acknowledges; InterACK at the end."""
-    [trace] = run(Link(PACKET_S, 32e-6, 0.09), [taichung], [params], seconds, every=every)
+    [trace] = run(Link(PACKET_S, 32e-6, 0.09), [taichung], [{"own_q": 0} | params], seconds, every=every)
     windows = [params.get("init_cwnd", 10), *(w for _, w, _ in trace)]
     return next(a for a, b in zip(windows, windows[1:]) if b < a + every), own(taichung)["inter_ack_ns"] / 1000
 
