@@ -17,12 +17,14 @@
  *  - [P] and [L] take the other way, by the timestamp that the ACK echoes. An echo may be that of the oldest packet which the ACK
  *    covers ([T] 4.3), but the stack's RTT is that of the newest. (1) has no echo: delayed ACKs, SACK and repairs change nothing.
  *  - The peer's clock ticks each millisecond, or microsecond: (1) is too long by a part of a tick. A receiver that waits with its
- *    SACKs, 1.1 ms at most, stamps them with an older time. So up to LEAST_US is no wait: without a queue of ACKs the law is that of the RTT.
+ *    SACKs, 1.1 ms at most, stamps them with an older time. So up to LEAST_US is no wait: without a queue of ACKs the law is
+ *    that of the RTT.
  *  - Clocks drift: the least way rises by 61 us a second. Our own clock is slowed for it, so that no time is to be kept. A queue of
  *    ACKs that never ends is forgotten as slowly.
  *  - No ACK waits longer than its RTT has grown. If (2) says so, the least way is wrong: at the least RTT it is taken anew.
- *  - A peer's clock that ticks more slowly, or stands, makes all ways longer. So does one that was set back. From CLOCK_US beyond the RTT on no
- *    way is believed for AGAIN_US of that clock, and one that ticks as it should is not believed again. A clock that is too fast shows no wait.
+ *  - A peer's clock that ticks more slowly, or stands, makes all ways longer. So does one that was set back. From CLOCK_US
+ *    beyond the RTT on no way is believed for AGAIN_US of that clock, and one that ticks as it should is not believed again.
+ *    A clock that is too fast shows no wait.
  *  - ACKs that waited behind the packets of an upload come in clumps. So the flow is paced from the first wait of CLUMP_US on.
  *
  * A receiver that lies can hide the queue, as one can that sends ACKs early: the law then grows until a packet is lost.
@@ -42,20 +44,31 @@ PARAM(u32, forward_delay, 1, 0, 1, "-",
 #define LEAST_US 2500
 #define CLUMP_US 4000
 
-/* (1) and (2), us. Clocks wrap at 2^32 us: the least way is a little before a way, far before, or behind one that is not believed. */
+/*
+ * (1) and (2), us. Clocks wrap at 2^32 us: the least way is a little before a way, far before, or behind one that is not
+ * believed. Most ACKs find no wait: what they do not need comes after their return.
+ */
 static __always_inline u32 ack_wait(struct sender *s, const struct tcp_sock *tp, u32 rtt)
 {
-	u32 stamp = tp->rx_opt.rcv_tsval, tick = has_usec_timestamps(tp) ? 1 : 1000, most = rtt - min(s->rtt_min, rtt);
-	u32 way = tp->tcp_mstamp - (tp->tcp_mstamp >> DRIFT_SHIFT) - stamp * tick, wait = way - s->ack_way;
+	u32 stamp = tp->rx_opt.rcv_tsval, least = s->ack_way, way = tp->tcp_mstamp - (tp->tcp_mstamp >> DRIFT_SHIFT),
+	    wait, tick, most;
 
-	if (!stamp) /* the connection has no timestamps */
+	way -= has_usec_timestamps(tp) ? stamp : stamp * 1000;
+	wait = way - least;
+	if (!least) {
+		s->ack_way = stamp ? way : 0; /* without a stamp the connection has no timestamps */
 		return 0;
-	if (!s->ack_way || wait > -AGAIN_US) {
+	}
+	if (wait <= LEAST_US || !stamp)
+		return 0;
+	if (wait > -AGAIN_US) {
 		s->ack_way = way;
 		return 0;
 	}
 	if ((s32)wait <= LEAST_US)
 		return 0;
+	tick = has_usec_timestamps(tp) ? 1 : 1000;
+	most = rtt - min(s->rtt_min, rtt);
 	wait -= tick;
 	if (wait <= most)
 		return wait;
@@ -66,22 +79,22 @@ static __always_inline u32 ack_wait(struct sender *s, const struct tcp_sock *tp,
 	return most;
 }
 
-/* Like rtt_sample(); *wait is the part of rtt_last that is no data's. */
-static __always_inline bool
+/* Like rtt_sample(), but returns rtt_last, or 0; *wait is the part of it that is no data's. */
+static __always_inline u32
 forward_sample(struct sender *s, struct sock *sk, const struct ack_sample *sample, u32 age_s, u32 *wait)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
-	u32 rtt;
+	s32 rtt = sample->rtt_us;
 
-	if (sample->rtt_us <= 0)
-		return false;
-	rtt = min(sample->rtt_us, RTT_MAX_US);
+	if (rtt <= 0)
+		return 0;
+	rtt = min(rtt, RTT_MAX_US);
 	*wait = forward_delay ? ack_wait(s, tp, rtt) : 0;
 	if (*wait > CLUMP_US)
 		pace(sk, ~0ULL); /* the stack sets its rate with each ACK */
 	s->rtt_last = rtt;
 	note_rtt_min(s, tp, rtt - *wait, age_s);
-	return true;
+	return rtt;
 }
 
 /*

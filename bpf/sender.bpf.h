@@ -331,7 +331,8 @@ static __always_inline u64 marked_window(const struct tcp_sock *tp, u32 percent)
 static __always_inline bool idle_ended(struct sender *s, const struct tcp_sock *tp, const struct ack_sample *sample)
 {
 	u64 last = s->ack_stamp, now = tp->tcp_mstamp;
-	u64 rtt = sample->rtt_us > 0 ? sample->rtt_us : 0; /* max() is of u64: -1, no sample, would be the largest */
+	s32 sampled = sample->rtt_us;
+	u64 rtt = sampled > 0 ? sampled : 0; /* max() is of u64: -1, no sample, would be the largest */
 
 	s->ack_stamp = now;
 	if (!last && rtt && round_us(s, tp) > rtt)

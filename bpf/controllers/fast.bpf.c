@@ -240,11 +240,29 @@ void BPF_PROG(fast_init, struct sock *sk)
 	COUNT(flows);
 }
 
+/* (2), and the same of the ACK's wait. */
+static inline void average(struct fast *f, const struct ack_sample *sample, u32 wait)
+{
+	u64 rtt_q16 = (u64)f->s.rtt_last << 16, wait_q16 = (u64)wait << 16, eta_q16;
+
+	if (!f->rtt_avg_q16) {
+		f->rtt_avg_q16 = rtt_q16;
+		f->wait_avg_q16 = wait_q16;
+		return;
+	}
+	/* A stretch ACK stands for all its packets. 3 << 16 times 2^20 packets < 2^38 */
+	eta_q16 = mul_div(3ULL << 16, min(max(sample->pkts_acked, 1), W_MAX), f->w_q8 >> Q8);
+	eta_q16 = max(min(eta_q16, eta_max_q16), 1); /* 3/w is below 2^-16 from w = 196608 on */
+	/* 2^42 * 2^16 = 2^58 */
+	f->rtt_avg_q16 = ((65536 - eta_q16) * f->rtt_avg_q16 + eta_q16 * rtt_q16) >> 16;
+	if (wait_q16 | f->wait_avg_q16)
+		f->wait_avg_q16 = ((65536 - eta_q16) * f->wait_avg_q16 + eta_q16 * wait_q16) >> 16;
+}
+
 SEC("struct_ops/fast_pkts_acked")
 void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 {
 	struct fast *f = inet_csk_ca(sk);
-	u64 rtt_q16, wait_q16, eta_q16;
 	u32 rtt, wait;
 
 	/* After idle the average is stale, baseRTT is not; the open round measures nothing. */
@@ -252,26 +270,14 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		f->rtt_avg_q16 = 0;
 		look_anew(&f->s);
 	}
-	if (!forward_sample(&f->s, sk, sample, rtt_min_win_s, &wait))
+	rtt = forward_sample(&f->s, sk, sample, rtt_min_win_s, &wait);
+	if (!rtt)
 		return;
-	rtt = f->s.rtt_last - wait;
+	rtt -= wait;
+	f->rtt_round = f->rtt_round ? min(f->rtt_round, rtt) : rtt;
+	average(f, sample, wait);
 	start_sample(sk, rtt);
 	fair_sample(sk, rtt);
-	f->rtt_round = f->rtt_round ? min(f->rtt_round, rtt) : rtt;
-	rtt_q16 = (u64)f->s.rtt_last << 16;
-	wait_q16 = (u64)wait << 16;
-	if (!f->rtt_avg_q16) {
-		f->rtt_avg_q16 = rtt_q16;
-		f->wait_avg_q16 = wait_q16;
-		return;
-	}
-	/* (2). A stretch ACK stands for all its packets. 3 << 16 times 2^20 packets < 2^38 */
-	eta_q16 = mul_div(3ULL << 16, min(max(sample->pkts_acked, 1), W_MAX), f->w_q8 >> Q8);
-	eta_q16 = max(min(eta_q16, eta_max_q16), 1); /* 3/w is below 2^-16 from w = 196608 on */
-	/* 2^42 * 2^16 = 2^58 */
-	f->rtt_avg_q16 = ((65536 - eta_q16) * f->rtt_avg_q16 + eta_q16 * rtt_q16) >> 16;
-	if (wait | f->wait_avg_q16)
-		f->wait_avg_q16 = ((65536 - eta_q16) * f->wait_avg_q16 + eta_q16 * wait_q16) >> 16;
 }
 
 SEC("struct_ops/fast_cong_avoid")
