@@ -608,7 +608,7 @@ def test_a_profile_that_packaged_kernels_have_not_is_refused(scenario_file, prof
     file = scenario_file(profile=profile)
     packaged = image.Image(REPO, image.NATIVE, "6.12", "qemu", "", {}, 10)
     for plan in (lambda cases: plan_runs(cases, packaged), plan_on_host):
-        with pytest.raises(LabError, match=f"test.toml: profile '{profile}': packaged kernels.* take --engine uml$"):
+        with pytest.raises(LabError, match=f"test.toml: profile: '{profile}': packaged kernels.* take --engine uml$"):
             plan(scenario.load(file))
 
 
