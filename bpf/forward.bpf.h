@@ -26,6 +26,7 @@
  *    beyond the RTT on no way is believed for AGAIN_US of that clock, and one that ticks as it should is not believed again.
  *    A clock that is too fast shows no wait.
  *  - ACKs that waited behind the packets of an upload come in clumps. So the flow is paced from the first wait of CLUMP_US on.
+ *    A wait in a recovery tells of no upload: SACKs make the ACKs longer, and a slow link queues these alone.
  *
  * A receiver that lies can hide the queue, as one can that sends ACKs early: the law then grows until a packet is lost.
  */
@@ -90,7 +91,7 @@ forward_sample(struct sender *s, struct sock *sk, const struct ack_sample *sampl
 		return 0;
 	rtt = min(rtt, RTT_MAX_US);
 	*wait = forward_delay ? ack_wait(s, tp, rtt) : 0;
-	if (*wait > CLUMP_US)
+	if (*wait > CLUMP_US && !in_recovery(inet_csk(sk)))
 		pace(sk, ~0ULL); /* the stack sets its rate with each ACK */
 	s->rtt_last = rtt;
 	note_rtt_min(s, tp, rtt - *wait, age_s);

@@ -47,13 +47,22 @@ def test_a_pause_of_166_ms_is_no_loss(controller):
 @pytest.mark.parametrize("back, kbit", [("100kbit", 100), ("200kbit", 200)])
 def test_a_slow_way_of_acks(back, kbit):
     """A sender that fills the queue of ACKs loses them there, and has the whole link. One that keeps it short has an
-    ACK for each packet: then the ACKs' rate is that of the data."""
+    ACK for each packet: then the ACKs' rate is that of the data. The papers' FAST and Pseudo-rate are so. By default
+    they take the ACKs' wait for no queue of their own."""
     point = {"path.reverse.rate": back}
     cubic = run_of("slow-acks", "cubic", **point)
     assert cubic.metrics["utilisation"] > 0.99 and cubic.metrics["acks_per_data_packet"] < 0.6
-    for controller in ("fast", "pseudorate"):
-        r = run_of("slow-acks", controller, **point)
-        assert r.metrics["goodput_bps"] == pytest.approx(kbit * 1e3 / ACK_BITS * 1448 * 8, rel=0.01)
+    for controller, least in (("fast", 0.99), ("pseudorate", 0.9)):
+        papers = run_of("slow-acks-papers", controller, **point)
+        assert papers.metrics["goodput_bps"] == pytest.approx(kbit * 1e3 / ACK_BITS * 1448 * 8, rel=0.01)
+        assert run_of("slow-acks", controller, **point).metrics["utilisation"] > least
+
+
+@pytest.mark.parametrize("controller", ["fast", "pseudorate"])
+def test_acks_that_wait_in_recoveries_alone_change_no_law(controller):
+    """An ACK for each packet fits through the link, and one with three SACKs does not."""
+    r = run_of("slow-acks", controller, **{"path.reverse.rate": "400kbit"})
+    assert r.metrics["utilisation"] > 0.99
 
 
 def test_handovers_of_a_satellite():
@@ -69,17 +78,18 @@ def test_handovers_of_a_satellite():
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name, controller, option",
+    "name, controller, option, most",
     [
-        ("jitter-leo", "pseudorate", "noise_cycles"),
-        ("jitter-geo", "pseudorate", "noise_cycles"),
-        ("jitter-geo", "formosa", "noise_rounds"),
+        ("jitter-leo", "pseudorate", "noise_cycles", 1 / 8),
+        ("jitter-geo", "pseudorate", "noise_cycles", 1 / 8),
+        ("jitter-geo", "formosa", "noise_rounds", 1 / 20),
     ],
 )
-def test_jitter_is_no_queue(name, controller, option):
-    """A sender that measures the noise has at least half of what BBR has, and without it next to nothing."""
+def test_jitter_is_no_queue(name, controller, option, most):
+    """A sender that measures the noise has at least half of what BBR has, and without it next to nothing. Pseudo-rate
+    without it has more than Formosa: to it the jitter of ACKs is no queue (forward.bpf.h)."""
     titles = "bbr", controller, f"{controller}, {option} 256"
     file = LINKS / f"cases.toml:{name}"
     bbr, without, with_it = (run(file, title=title).metrics["goodput_bps"] for title in titles)
-    assert without < 0.05 * bbr
+    assert without < most * bbr
     assert with_it > 0.5 * bbr
