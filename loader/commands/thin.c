@@ -225,8 +225,8 @@ static int stop(void)
 	err = attachments_read(&all);
 	if (!err && args.dev && thinning_elsewhere(&all, path + strlen(ON_DEVICE), &t))
 		moved = strdup(t.cgroup);
-	if (!err && one && !moved && !is_thinned(&all, path)) /* it may be where nobody here can look */
-		hidden = attachments_hidden(&all, THIN, false);
+	if (!err && one && !moved && !is_thinned(&all, path)) /* it may be where nobody can look, or on its way out */
+		hidden = attachments_hidden(&all, THIN, true);
 	attachments_keep(&all, THIN, one ? path : NULL);
 	while (!err && thinning_next(&all, &i, &t))
 		if (t.programs == THINNING_PROGRAMS) /* the kernel may have freed the parameters of a part */

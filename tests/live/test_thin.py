@@ -12,7 +12,7 @@ import pytest
 from tests.live import homes
 from tests.live.clients.path import GATEWAY, NET, SERVER, Link, asymmetric, running
 from tests.live.exchanges import exchange
-from tests.live.harness import ASYMCC, asymcc, endpoint, kernel_has, listed, needs_cgroup2, refused, run, values
+from tests.live.harness import ASYMCC, asymcc, endpoint, kernel_has, listed, needs_cgroup2, refused, run, saying, values
 from tests.live.harness import pytestmark as live
 
 pytestmark = [*live, needs_cgroup2]
@@ -20,7 +20,7 @@ pytestmark = [*live, needs_cgroup2]
 
 @pytest.fixture
 def thinned(joined):
-    """A cgroup that the test is in. Its removal takes the programs along."""
+    """A cgroup that the test is in."""
     asymcc("thin", "--cgroup", joined, "--set", "acks_per_rtt=2", "--set", "waits_only=0")
     return joined
 
@@ -119,6 +119,15 @@ def test_off(thinned):
     assert asymcc("thin", "--off", "--cgroup", thinned) == f"ACKs are no longer thinned in {thinned}\n"
     assert programs(thinned) == []
     assert asymcc("thin", "--off", "--cgroup", thinned) == f"no ACKs are thinned in {thinned}\n"
+
+
+def test_off_again_waits_for_what_is_on_its_way_out(thinned):
+    """Somebody holds the programs for a moment, as the kernel does on a busy machine."""
+    ids = [p["id"] for p in json.loads(run("bpftool", "-j", "cgroup", "show", thinned).stdout)]
+    pins = "mount -t bpf none /mnt; for i; do bpftool prog pin id $i /mnt/$i; done; echo ready; exec sleep 1.5"
+    with saying("ready", *"unshare -m sh -c".split(), pins, "sh", *ids):
+        asymcc("thin", "--off", "--cgroup", thinned)
+        assert asymcc("thin", "--off", "--cgroup", thinned) == f"no ACKs are thinned in {thinned}\n"
 
 
 def test_off_everywhere_leaves_what_is_not_ours(thinned, foreign):
