@@ -25,7 +25,7 @@ from .part import DAMAGED, Part
 from .records import DATA
 
 PIXELS_MAX = 16 << 20  # the largest that is published was drawn with 1.5 million
-COLOURS = 16  # of a PNG; a quarter of the size, and the eye sees little difference
+COLOURS = 64  # of a PNG: with fewer, eight lines have one colour
 
 
 def publish(report: Path, folder: Path, names: list[str] | None = None, figures: bool = False) -> None:
