@@ -71,6 +71,14 @@ WRONG = {
         {"packs": {"mine": {"files": {"/x": {"size": 1 << 20, "count": 257}}}}},
         "packs.mine.*files: 257 MB are made, more than the 256 that a guest holds",
     ),
+    "a file of this machine": (
+        {"packs": {"mine": {"files": {"/x": "/etc/passwd"}}}},
+        "packs.mine.files./x: is outside of the scenario's folder: /etc/passwd; copy it there",
+    ),
+    "a file outside": (
+        {"packs": {"mine": {"files": {"/x": "../../../../../../../etc/passwd"}}}},
+        "packs.mine.files./x: is outside of the scenario's folder: /.*; copy it there",
+    ),
     "no file": ({"packs": {"mine": {"files": {"/x": "./none"}}}}, "packs.mine.files./x: no such file: /.*/none"),
     "unused": ({"packs": {"other": {"debian": ["curl"]}}, **program(pack="mine")}, r"programs.0.pack: is missing"),
     "controller": ({"hosts": {"server": {"controller": "cubik"}}}, "hosts.server.controller: no controller 'cubik'"),
@@ -222,3 +230,10 @@ def test_what_no_guest_says_of_its_programs_is_refused(scenario_file, words):
 def test_what_is_no_json_is_no_result(output):
     with pytest.raises(ValueError):
         read_result(output, "json")
+
+
+def test_a_link_to_a_file_outside_is_none(scenario_file):
+    file = scenario_file(LINUX, SOUND, {"packs": {"mine": {"files": {"/x": "link"}}}})
+    (Path(file).parent / "link").symlink_to("/etc/passwd")
+    with pytest.raises(LabError, match="packs.mine.files./x: is outside of the scenario's folder"):
+        plan_job(scenario.load(file)[0], 1)

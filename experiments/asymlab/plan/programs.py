@@ -114,7 +114,7 @@ class Pack(Model):
     )
     files: dict[str, OneFile] = Field(
         {},
-        description="More files, by their places in the guest: the name of a file, from the folder of the scenario, or "
+        description="More files, by their places in the guest: the name of a file in the folder of the scenario, or "
         "a table [`files`](#files). One that begins as a program does is executable.",
     )
 
@@ -287,8 +287,15 @@ def contents(s: Any, folder: Callable[[str], Path]) -> Iterator[Contents]:
         files: dict[str, Path | Content] = {}
         for place, file in (own or along()[name]).files.items():
             key = f"packs.{name}.files.{place}"
-            at = (folder(key) if own else ALONG.parent) / file if isinstance(file, str) else file
-            if isinstance(at, Path) and not at.is_file():
-                raise Wrong(key, f"no such file: {at}")
-            files[place] = at
+            files[place] = _in(folder(key) if own else ALONG.parent, file, key) if isinstance(file, str) else file
         yield Contents(name, tuple((own or along()[name]).debian), files, tuple(programs))
+
+
+def _in(folder: Path, file: str, key: str) -> Path:
+    """A stranger's scenario brings no file of this machine into results."""
+    at = folder / file
+    if not at.is_file():
+        raise Wrong(key, f"no such file: {at}")
+    if not at.resolve().is_relative_to(folder.resolve()):
+        raise Wrong(key, f"is outside of the scenario's folder: {at}; copy it there")
+    return at
