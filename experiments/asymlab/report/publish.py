@@ -101,7 +101,8 @@ def keep_figure(name: str, drawn: Path, before: Path, to: Path, anew: bool) -> N
             small = picture.convert("RGB").resize(size, Image.Resampling.LANCZOS)
     except Exception as e:  # a library's, of any kind: the file may be anything
         raise LabError(f"{file}: no PNG of a figure: {str(e).partition(' <')[0]}") from None
-    small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE).save(to / f"{name}.png", optimize=True)
+    few = small.quantize(COLOURS, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
+    few.save(to / f"{name}.png", optimize=True)
 
 
 def write_front(folder: Path) -> None:
