@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import time
 
@@ -41,8 +42,9 @@ def binary(tmp_path_factory):
 
 
 @pytest.fixture
-def case(scenario_file, binary):
+def case(scenario_file, binary, tmp_path):
     """A scenario of a second in which a host runs the program with each of some lists of words."""
+    shutil.copy(binary, tmp_path)
 
     def write(*words: list[str], **keys) -> object:
         programs = [
@@ -52,7 +54,7 @@ def case(scenario_file, binary):
         tree = {
             "flows": None,
             "run": {"duration": "1s", "measure_from": "500ms"},
-            "packs": {"mine": {"files": {"/usr/bin/mine": str(binary)}}},
+            "packs": {"mine": {"files": {"/usr/bin/mine": binary.name}}},
             "hosts": {"here": {"at": "left"}, "there": {"at": "right"}},
             "programs": programs,
         }

@@ -335,7 +335,7 @@ def test_many_connections(name, pair, alias, joined, objects, tmp_path, quiet_ke
     n = counted(cc)
     assert n["flows"] >= FLOWS and n.get("peers", 0) == (2 * FLOWS if name == "formosa" else 0)
     asymcc("unload", cc)
-    assert listed(cc) is None and remains({own}) == []
+    assert remains({own}) == [] and listed(cc) is None
 
 
 def test_many_connections_whose_acks_are_thinned(pair, joined, quiet_kernel):
@@ -379,4 +379,4 @@ def test_many_loads(name, how, pair, alias, joined, quiet_kernel):
         expect(client, "right", "end")
         if how == "replace":
             asymcc("unload", cc)
-    assert len(own) == LOADS[how] and listed(cc) is None and remains(own) == []
+    assert len(own) == LOADS[how] and remains(own) == [] and listed(cc) is None
