@@ -24,7 +24,7 @@ from asymlab.plan import scenario, topology
 from asymlab.plan.topology import plan_job
 from asymlab.run.tasks import plan_on_host, plan_runs
 from tests.scenarios import FAST
-from tests.shared import REPO, asymlab, one_line, repeated, run, wait_for
+from tests.shared import BUILD, REPO, asymlab, one_line, repeated, run, wait_for
 
 ESCAPE = REPO / "tests" / "machine" / "escape.c"
 REFUSE = REPO / "tests" / "machine" / "refuse.c"
@@ -234,7 +234,7 @@ def test_no_command_of_a_build_names_the_tree(tmp_path):
         command = ["sh", "-c", f"gcc -g -O2 {flags} -c a.c -o a.o"]
         subprocess.run(command, cwd=tmp_path / name, env={**os.environ, "PWD": make.HERE}, check=True)
         objects.append((tmp_path / name / "a.o").read_bytes())
-    assert objects[0] == objects[1] and str(tmp_path).encode() not in objects[0]
+    assert hashes[0] == hashes[1] and str(tmp_path).encode() not in objects[0]
 
 
 @pytest.mark.parametrize(
@@ -534,6 +534,20 @@ def test_the_series_for_upstream_adds_what_our_edits_add():
 @pytest.mark.lab
 def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(scenario_file):
     repeated(scenario_file, LABEL, 3)
+
+
+@needs_image
+@pytest.mark.lab
+def test_longer_files_in_the_guest_change_no_byte(scenario_file, tmp_path):
+    """Neither random loss nor ports follow from the time that the guest reads files."""
+    shutil.copy(BUILD / "fast.bpf.o", tmp_path / "mine.bpf.o")
+    file = scenario_file(flow={"controller": "./mine.bpf.o"}, forward={"loss": "1%"})
+    before = run(file, LABEL, fresh=True)
+    with open(tmp_path / "mine.bpf.o", "ab") as longer:
+        longer.write(bytes(300_000))
+    after = run(file, LABEL, fresh=True)
+    assert before.record["identity"]["objects"] != after.record["identity"]["objects"]
+    assert before.record["result_sha256"] == after.record["result_sha256"]
 
 
 @needs_image
