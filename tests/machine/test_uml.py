@@ -234,7 +234,7 @@ def test_no_command_of_a_build_names_the_tree(tmp_path):
         command = ["sh", "-c", f"gcc -g -O2 {flags} -c a.c -o a.o"]
         subprocess.run(command, cwd=tmp_path / name, env={**os.environ, "PWD": make.HERE}, check=True)
         objects.append((tmp_path / name / "a.o").read_bytes())
-    assert hashes[0] == hashes[1] and str(tmp_path).encode() not in objects[0]
+    assert objects[0] == objects[1] and str(tmp_path).encode() not in objects[0]
 
 
 @pytest.mark.parametrize(
