@@ -207,7 +207,7 @@ check-package: deb $(B)/older/$(OLDER).deb $(B)/.deps-check ## try that package 
 	$(Q)packaging/check.sh $(B)/asymcc_$(VERSION)_$(NATIVE).deb $(B)/older/$(OLDER).deb $(SUITES)
 
 # setup.py says what they have.
-wheel: $(ASYMLAB) ## the lab as a package that pip installs, and its sources, in build/dist
+wheel: $(ASYMLAB) $(if $(L),,$(call image_of,uml)) ## the lab as a package that pip installs, and its sources, in build/dist
 	$(Q)[ -z "$(L)" ] || { echo "make wheel: a wheel is made on a machine of its architecture"; exit 1; }
 	$(Q)$(MAKE) --no-print-directory static
 	$(Q)ASYMLAB_BUILD=$(B) packaging/dist.sh $(B)/venv/bin/python $(B)/dist

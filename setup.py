@@ -22,6 +22,7 @@ FOLDERS = (
     TREE / "bpf",
     *(f for f in (TREE / "experiments").iterdir() if f.is_dir() and not f.name.startswith("asymlab")),
 )
+IMAGE = "image/6.12-uml"  # of the fast engine, where it is made
 NEVER = shutil.ignore_patterns("__pycache__", ".*")
 
 
@@ -38,12 +39,14 @@ def lay_out(to: Path) -> None:
     objects = sorted(BUILD / f"{file.name.removesuffix('.c')}.o" for file in TREE.glob("bpf/*/*.bpf.c"))
     for file in (*objects, BUILD / "static/asymcc"):
         shutil.copy(file, to / "build")
+    if (BUILD / IMAGE / "manifest.json").exists():
+        shutil.copytree(BUILD / IMAGE, to / "build" / IMAGE, ignore=NEVER)
 
 
 def same_modes(folder: Path) -> None:
     """Whatever the umask of a checkout."""
     for file in folder.rglob("*"):
-        file.chmod(0o755 if file.is_dir() or file.name == "asymcc" else 0o644)
+        file.chmod(0o755 if file.is_dir() or file.name in ("asymcc", "linux") else 0o644)
 
 
 class Package(build_py):

@@ -36,6 +36,7 @@ BUILT = REPO / "build" if INSTALLED else _given("ASYMLAB_BUILD") or REPO / "buil
 # All that the lab writes, but what a command is told to write elsewhere. In a clone `make` looks for images there.
 BUILD = _given("ASYMLAB_HOME") or CACHE if INSTALLED else BUILT
 IMAGES = BUILD / "image"
+BROUGHT_IMAGES = BUILT / "image"  # in a clone the same folder
 STORE = _given("ASYMLAB_STORE") or BUILD / "store"
 REPORT = BUILD / "report"
 RESULTS = (Path.cwd() if INSTALLED else REPO) / "docs" / "results"  # published

@@ -69,14 +69,15 @@ def installed_by(text: str) -> set[str]:
 
 
 def test_workflow_container_and_page_install_what_the_lab_needs():
-    wanted = {needs.OF[n] for n in (*needs.IMAGE, *needs.COMPILING, "qemu-system-x86_64", "qemu-img")}
+    wanted = {needs.OF[n] for n in needs.COMPILING}
     python = {"python3", "python3-venv", "ca-certificates"}
     for file in (WORKFLOW, REPO / "packaging/container/Containerfile"):
         assert wanted | python <= installed_by(file.read_text()) <= needs.PACKAGES.keys() | python, file
     page = (REPO / "docs/install.md").read_text()
     lines = [installed_by(line) for line in re.findall(r"^    sudo apt-get install .*", page, re.M)]
-    assert wanted - {"python3"} <= lines[0]
-    assert lines[1] == {needs.OF[n] for n in needs.UML_KERNEL} - {"binutils"}
+    images = {needs.OF[n] for n in (*needs.IMAGE, "qemu-system-x86_64", "qemu-img")}
+    assert wanted | {"bubblewrap"} == lines[0] and images - {"python3"} <= lines[1]
+    assert lines[2] == {needs.OF[n] for n in needs.UML_KERNEL} - {"binutils"}
 
 
 def test_all_name_the_wheel_of_this_version():

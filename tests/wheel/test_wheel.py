@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import shutil
 import stat
@@ -15,12 +16,15 @@ import pytest
 
 from asymlab import needs
 from tests.scenarios import SCENARIO
-from tests.shared import BUILD, REPO, one_line
+from tests.shared import BUILD, REPO, one_line, run
 from tests.wheel.conftest import build
 
 # The package opens these in a clone alone: pages that commands write anew, and what is for tests.
 CLONE = {"docs/scenarios.md", "docs/kernels.json", "docs/kernels.md", "docs/findings", "docs/results", "tests/verifier"}
 VERSION = (REPO / "VERSION").read_text().strip()
+BROUGHT, ENGINE = "asymlab/tree/build", "image/6.12-uml"
+CANARY = "experiments/bench/cases.toml:canary"
+needs_engine = pytest.mark.skipif(not (BUILD / ENGINE).exists(), reason="no image of the engine uml")
 MAKEFILE = (REPO / "Makefile").read_text()
 
 
@@ -47,7 +51,9 @@ def test_two_builds_have_the_same_bytes(dist, tmp_path):
         shutil.copy2(REPO / file, tree / file, follow_symlinks=False)
         (tree / file).chmod(0o664 | (REPO / file).stat().st_mode)
     (tree / "build").mkdir()
-    for part in (".deps", "asymcc", "loader", "static", *(f.name for f in BUILD.glob("*.bpf.o"))):
+    for part in (".deps", "asymcc", "loader", "static", "image/6.12-uml", *(f.name for f in BUILD.glob("*.bpf.o"))):
+        if not (BUILD / part).exists():
+            continue
         copy = shutil.copytree if (BUILD / part).is_dir() else shutil.copy2
         copy(BUILD / part, tree / "build" / part)
     again = build(tmp_path / "b", tree, umask=0o077)
@@ -65,6 +71,7 @@ def test_so_are_scenarios_headers_and_what_is_built(files):
     parts = [f for f in in_git("bpf", "experiments") if not f.startswith("experiments/asymlab/")]
     assert len(parts) > 100 and not [f for f in parts if f"asymlab/tree/{f}" not in files]
     built = {f.removeprefix("asymlab/tree/build/") for f in files if f.startswith("asymlab/tree/build/")}
+    built -= {f for f in built if f.startswith("image/")}
     assert built == {"asymcc", *(f.name.removesuffix("c") + "o" for f in REPO.glob("bpf/*/*.bpf.c"))}
     assert files["asymlab/tree/build/asymcc"].external_attr >> 16 & stat.S_IXUSR
 
@@ -165,8 +172,8 @@ def test_a_clone_writes_into_build():
 
 
 def test_scenarios_that_it_brings_are_found_by_their_names(installed):
-    output = installed("run", "experiments/links/cases.toml:leo")
-    one_line(output, "image 6.12: not made (none yet); `asymlab image --kernel 6.12` makes it")
+    output = installed("run", "experiments/links/cases.toml:leo", "--engine", "qemu")
+    one_line(output, "image 6.12: not made", "; `asymlab image --kernel 6.12` makes it")
     one_line(installed("run", "experiments/links/none.toml"), "experiments/links/none.toml: No such file")
 
 
@@ -178,9 +185,44 @@ def test_what_is_here_goes_first(installed):
 
 def test_nothing_is_left_in_the_folder(installed):
     (installed.folder / "a.toml").write_text(SCENARIO)
-    assert installed("run", "a.toml").returncode == 1
+    assert installed("run", "a.toml", "--engine", "qemu").returncode == 1
     assert installed("reference").returncode == 0
     assert [f.name for f in installed.folder.iterdir()] == ["a.toml"]
+
+
+# --- the engine that it brings --------------------------------------------------------------
+
+
+@needs_engine
+def test_it_has_the_clone_s_image(files, site):
+    """Its kernel is a program, so it may run."""
+    assert {f.name for f in (BUILD / ENGINE).iterdir()} == {f.name for f in (site / BROUGHT / ENGINE).iterdir()}
+    for file in (BUILD / ENGINE).iterdir():
+        assert (site / BROUGHT / ENGINE / file.name).read_bytes() == file.read_bytes(), file.name
+    assert files[f"{BROUGHT}/{ENGINE}/linux"].external_attr >> 16 & stat.S_IXUSR
+
+
+@needs_engine
+@pytest.mark.lab
+def test_it_runs_where_nothing_is_installed_with_the_bytes_of_a_clone(installed, tmp_path):
+    """Neither compiler nor root nor a tool of networks: bubblewrap for the cage, and util-linux."""
+    (tmp_path / "bin").mkdir()
+    for program in ("bwrap", *needs.PACKAGES["util-linux"]):
+        (tmp_path / "bin" / program).symlink_to(shutil.which(program))
+    code = "import os, sys; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()"
+    p = installed("-c", code, tmp_path / "bin", "run", CANARY)
+    assert p.returncode == 0, p.stderr
+    (record,) = (tmp_path / "home/store").glob("*/run.json")
+    of_clone = run(f"{REPO}/{CANARY}", "6.12-uml").record
+    assert json.loads(record.read_text())["result_sha256"] == of_clone["result_sha256"]
+    assert [f.name for f in (tmp_path / "home").glob("image/*")] == []
+
+
+@needs_engine
+def test_an_image_that_it_brings_is_not_made_again(installed, tmp_path):
+    p = installed("image", "--engine", "uml")
+    assert p.returncode == 0 and "image 6.12-uml: the package brings it" in p.stdout, p.stderr
+    assert not (tmp_path / "home/image").exists()
 
 
 # --- what is missing -----------------------------------------------------------------------
@@ -204,7 +246,7 @@ def test_each_program_that_is_looked_for_is_of_a_package():
     "words, line, packages",
     [
         (("image",), "qemu-system-x86_64, qemu-img, tc, nft", ("qemu-system-x86", "qemu-utils", "iproute2", "bpftool")),
-        (("image", "--engine", "uml"), "gcc, make, flex", ("bubblewrap", "dwarves", "gcc", "iproute2")),
+        (("image", "--engine", "uml", "--name", "mine"), "gcc, make, flex", ("dwarves", "gcc", "iproute2")),
     ],
 )
 def test_one_line_installs_what_is_missing(installed, tmp_path, words, line, packages):

@@ -18,7 +18,19 @@ from . import boot, ldcache, qemu
 from .arch import NATIVE, Arch
 from .cpio import Cpio
 from .files import sha256, write_sparse
-from .image import DEFAULT_KERNEL, HEADER, LABEL, TRACER, UML, guest_modules, label_of, making, making_uml
+from .image import (
+    DEFAULT_KERNEL,
+    HEADER,
+    LABEL,
+    TRACER,
+    UML,
+    folder_of,
+    guest_modules,
+    is_brought,
+    label_of,
+    making,
+    making_uml,
+)
 from .kernel import Kernel, extract_vmlinux, fetch_kernel, is_elf, raw_btf, user_kernel
 from .modules import add_modules
 from .root import Here, root
@@ -233,6 +245,9 @@ def build_uml_image(
     label = label_of(label or "-".join(filter(None, (tree.resolve().name if tree else kernel, own))), "uml")
     if not LABEL.fullmatch(label):
         raise LabError(f"--name {label}: letters, digits and . + _ - only")
+    if is_brought(label):
+        say(f"image {label}: the package brings it")
+        return folder_of(label)
     settings = config.read_text() if config else ""
     made_by = making_uml(kernel, tree, label.removesuffix(UML) if tree or config else None, config)
     check((*UML_KERNEL, *IMAGE), " ENGINE=uml", "The engine qemu needs no compiler")

@@ -23,7 +23,7 @@ from functools import cache
 from pathlib import Path
 
 from .. import LabError
-from ..paths import BUILT, COMMAND, GUEST, IMAGES, INSTALLED
+from ..paths import BROUGHT_IMAGES, BUILT, COMMAND, GUEST, IMAGES, INSTALLED
 from . import boot, qemu
 from .arch import NATIVE, Arch, by_label, named
 from .files import sha256
@@ -131,7 +131,26 @@ def label_of(label: str, engine: str) -> str:
 
 def engine_of(label: str) -> str:
     """The engine of an image that is asked for by name alone: the fast one if it is made."""
-    return "uml" if (IMAGES / label_of(label, "uml") / "manifest.json").exists() else "qemu"
+    return "uml" if is_made(label_of(label, "uml")) else "qemu"
+
+
+def folder_of(label: str) -> Path:
+    """The folder of an image: the package's own goes first, so that an upgrade needs no new one."""
+    return BROUGHT_IMAGES / label if is_brought(label) else IMAGES / label
+
+
+def is_brought(label: str) -> bool:
+    """The package has it. A clone has none but those that are made in it."""
+    return INSTALLED and (BROUGHT_IMAGES / label / "manifest.json").exists()
+
+
+def is_made(label: str) -> bool:
+    return (folder_of(label) / "manifest.json").exists()
+
+
+def names() -> list[str]:
+    """All images that there are."""
+    return sorted({p.parent.name for images in (BROUGHT_IMAGES, IMAGES) for p in images.glob("[!.]*/manifest.json")})
 
 
 def by_name(label: str) -> str:
@@ -144,6 +163,8 @@ def by_name(label: str) -> str:
 
 def check_current(label: str) -> None:
     """LabError if the tree has changed since the image was made: its runs would be of the old code."""
+    if is_brought(label):
+        return
     manifest = json.loads((IMAGES / label / "manifest.json").read_text())
     arch = arch_of(manifest)
     made_by = manifest.get("made_by") or by_name(label)
@@ -164,10 +185,9 @@ def check_current(label: str) -> None:
 
 
 def open_image(label: str = DEFAULT_KERNEL, images: Path | None = None) -> Image:
-    images = images or IMAGES
     if not LABEL.fullmatch(label):  # a folder elsewhere may be a stranger's, and its kernel a program of his
         raise LabError(f"image {label[:40]!r}: a name has letters, digits and . + _ - only")
-    folder = images / label
+    folder = images / label if images else folder_of(label)
     try:
         manifest = json.loads((folder / "manifest.json").read_text())
         engine = manifest.get("engine", "qemu")
@@ -185,11 +205,8 @@ def open_image(label: str = DEFAULT_KERNEL, images: Path | None = None) -> Image
             manifest.get("time_at", 0),
         )
     except (OSError, ValueError, KeyError):
-        names = sorted(p.parent.name for p in images.glob("*/manifest.json"))
-        raise LabError(
-            f"image {label}: not made ({'there are: ' + ', '.join(names) if names else 'none yet'}); "
-            f"`{by_name(label)}` makes it"
-        ) from None
+        there = f"there are: {', '.join(names())}" if names() else "none yet"
+        raise LabError(f"image {label}: not made ({there}); `{by_name(label)}` makes it") from None
 
 
 def current_image(label: str = DEFAULT_KERNEL) -> Image:

@@ -24,7 +24,7 @@ from ..guest.programs import kind_of
 from ..guest.wire import load
 from ..machine import qemu, vm
 from ..machine.files import sha256, write_sparse
-from ..machine.image import FILES, Image, open_image
+from ..machine.image import FILES, Image, names, open_image
 from ..paths import IMAGES
 from .local import own_core
 
@@ -44,15 +44,15 @@ verified: set[tuple[Path, str]] = set()
 
 def find_image(wanted: str) -> Image:
     """The image of that hash. Its files are read once: what a manifest says is not enough."""
-    for manifest in sorted(IMAGES.glob("[!.]*/manifest.json")):
+    for name in names():
         try:
-            image = open_image(manifest.parent.name)
+            image = open_image(name)
         except LabError:  # it is being made
             continue
         if image.hash != wanted:
             continue
         if (image.folder, wanted) not in verified:
-            parts = json.loads(manifest.read_text())["parts"]
+            parts = json.loads((image.folder / "manifest.json").read_text())["parts"]
             for file, part in FILES[image.engine].items():
                 if part in parts and sha256(image.folder / file) != parts[part]["sha256"]:
                     raise LabError(f"{image.folder}: not what its manifest says; remove it, or make it anew")

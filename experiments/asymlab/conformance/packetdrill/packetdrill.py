@@ -27,8 +27,8 @@ from ... import LabError, reading
 from ...console import console
 from ...guest.drill import PACKETDRILL, Script
 from ...guest.job import Controller
-from ...machine.image import Image, current_image, label_of
-from ...paths import BUILT, COMMAND, IMAGES
+from ...machine.image import Image, current_image, is_made, label_of
+from ...paths import BUILT, COMMAND
 from ...plan import objects
 from ...run import local
 from .. import source
@@ -226,7 +226,7 @@ def gap_us(said: str) -> int | None:
 def image(label: str | None) -> Image:
     """LabError, with the command that makes it, if it is not there."""
     name = label_of(label or LABEL, "uml")
-    if not label and not (IMAGES / name / "manifest.json").exists():
+    if not label and not is_made(name):
         raise LabError(f"image {name}: not made; `{MAKE}` makes it")
     return current_image(name)
 
