@@ -60,6 +60,11 @@ class FlowResult:
         """The completion time of a flow with a size; None: it has none, or is not done."""
         return self._metrics.get("done_s")
 
+    @property
+    def reply_ms(self) -> dict[str, float]:
+        """The same percentiles of the times of its replies; empty without."""
+        return {name: value * MS for name, value in self._metrics.get("reply_s", {}).items()}
+
 
 class Result:
     """The results of a run while it measured, from `measure_from` on; `run` has all of it (asymlab.Run)."""

@@ -20,7 +20,7 @@ from asymlab.plan import scenario
 from asymlab.plan.programs import Contents
 from asymlab.plan.topology import plan_job
 from asymlab.report.claimfile import ClaimFile
-from asymlab.results.programs import number, of_run, read_result
+from asymlab.results.programs import number, numbers, of_run, read_result
 from asymlab.run.tasks import _refuse_programs
 from tests.scenarios import LINUX
 from tests.shared import REPO
@@ -198,6 +198,18 @@ def test_each_number_has_a_path():
     }.items():
         with pytest.raises(LookupError, match=reason):
             number(programs, path)
+
+
+def test_the_numbers_of_a_program_are_few():
+    lines = [{"time": t, "name": "x", "more": [t]} for t in (1, 2, 6)]
+    record = ONE | {"result": {"end": {"bytes": 7, "ok": True, "far": 1e200}, "lines": lines}}
+    assert numbers(record) == {
+        **{"took": 1.5, "exit": 0, "result.end.bytes": 7, "result.lines.p50.time": 2, "result.lines.p95.time": 5.6},
+        **{f"result.lines.{p}.more.{q}": v for p, v in (("p50", 2), ("p95", 5.6)) for q in ("p50", "p95")},
+    }
+    assert all(number({"one": record}, f"one.{path}") == value for path, value in numbers(record).items())
+    assert numbers(ONE | {"end_s": None, "exit": None, "result": None}) == {}
+    assert len(numbers(ONE | {"result": {str(n): n for n in range(1000)}})) == 302
 
 
 def test_a_claim_takes_a_number_by_its_path(tmp_path):

@@ -75,6 +75,19 @@ def test_flows_are_a_table_with_a_row_each(kept):
     assert {r["valid"] for r in rows} == {True} and rows[4]["key"] == kept[0].key
 
 
+def test_programs_are_a_table_with_a_row_each(kept, monkeypatch):
+    page = {"host": "laptop", "start_s": 1.0, "end_s": 2.5, "exit": 0, "result": {"bytes": 7}}
+    monkeypatch.setattr(store.Run, "programs", {"page": page})
+    (row,) = asymlab.programs(kept[:1]).to_pylist()
+    assert row["key"] == kept[0].key
+    assert (row["program"], row["host"], row["took"], row["result.bytes"]) == ("page", "laptop", 1.5, 7.0)
+
+
+def test_replies_have_columns(kept):
+    kept[0].metrics["flows"][0]["reply_s"] = {"p50": 0.25}
+    assert asymlab.flows(kept[:1])["reply_p50_s"].to_pylist()[0] == 0.25
+
+
 def test_values_of_several_kinds_are_texts(kept):
     for run, value in zip(kept, (1, "1mbit", [2, 3]), strict=True):
         run.record["point"] = {"x": value}

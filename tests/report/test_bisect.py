@@ -12,11 +12,14 @@ from asymlab.report import bisect
 from tests.shared import asymlab
 
 
-def runs(*goodputs: float, case: str = "A", rtt: float = 0.04, invalid: tuple = ()) -> list[SimpleNamespace]:
+def runs(
+    *goodputs: float, case: str = "A", rtt: float = 0.04, invalid: tuple = (), programs: dict | None = None
+) -> list[SimpleNamespace]:
     """A run for each seed, in bit/s."""
     return [
         SimpleNamespace(
             valid=not invalid,
+            programs=programs or {},
             record={
                 **{"name": f"{case} seed {seed}", "seed": seed, "key": "k", "command": "c", "invalid": list(invalid)},
                 **{
@@ -26,7 +29,7 @@ def runs(*goodputs: float, case: str = "A", rtt: float = 0.04, invalid: tuple = 
             },
             metrics={
                 **{"goodput_bps": goodput, "utilisation": 1.0, "jain": 1.0, "acks_per_data_packet": 1.0, "timeouts": 0},
-                "flows": [{"rtt_s": {"p50": rtt, "p95": rtt}, "retransmits": 0}],
+                "flows": [{"flow": 0, "rtt_s": {"p50": rtt, "p95": rtt}, "retransmits": 0}],
             },
         )
         for seed, goodput in enumerate(goodputs, 1)
@@ -40,6 +43,18 @@ def test_the_metric_decides_that_tells_both_kernels_best_apart():
     assert (by.case, by.metric) == ("B", "rtt_p50_s") and by.apart == pytest.approx(0.05 / 0.09)
     by = bisect.measure(good, bad, "goodput_bps")
     assert (by.case, by.metric) == ("A", "goodput_bps") and by.apart == pytest.approx((9 - 8.1) / 9.1)
+
+
+def test_a_programs_time_decides_and_its_numbers_if_they_are_named():
+    def page(took: float, port: int) -> list[SimpleNamespace]:
+        one = {"start_s": 0.0, "end_s": took, "exit": 0, "result": {"port": port}}
+        return runs(9e6, programs={"page": one})
+
+    good, bad = page(1.0, 10), page(2.0, 90)
+    assert bisect.measure(good, bad, None).metric == "program page.took"
+    assert bisect.measure(good, bad, "program page.result.port").good == [10]
+    with pytest.raises(LabError, match="--by program pag.took: no such metric; there are goodput_bps, .*page.took"):
+        bisect.measure(good, bad, "program pag.took")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -106,3 +107,32 @@ def test_a_flow_of_a_given_size(tmp_path, acked, received, seconds):
         assert done is None
     else:
         assert done.seconds == pytest.approx(seconds) and done.goodput_bps == pytest.approx(8e5 / seconds)
+
+
+def replying(tmp_path):
+    """A flow that asks each second of ten, and got nine replies; measured from its fifth second on."""
+    flow = '[[flows]]\ncontroller = "cubic"\nreply = 1000\nevery = "1s"\n'
+    job = replace(job_of(tmp_path, path=PATH + flow), measure_from_s=5.0)
+    return job, [[n * 10**9, (n + 1) * 10**7] for n in range(9)]
+
+
+def test_replies_are_those_that_were_asked_for_in_time(tmp_path):
+    job, replies = replying(tmp_path)
+    (flow,) = job.flows
+    assert metrics.reply_times(flow, job, replies, 5.0) == [60_000_000, 70_000_000, 80_000_000, 90_000_000, 10**9]
+    assert metrics.reply_times(flow, job, replies[:5], 5.0) == [5 * 10**9], "the sixth never came"
+    soon = [*replies, [9 * 10**9, 10**9 - 1]]
+    assert len(metrics.reply_times(flow, job, soon)) == 10, "the next is not due before the end"
+
+
+def test_completion_times_of_a_controller_have_percentiles(tmp_path):
+    job, replies = replying(tmp_path)
+    whole = job_of(tmp_path, path=PATH + '[[flows]]\ncontroller = "reno"\ncount = 3\nsize = 1000\n')
+    sized = [replace(flow, id=number) for number, flow in enumerate(whole.flows, 1)]
+    flows = [{"flow": 0}, *({"flow": number, "done_s": done} for number, done in ((1, 1.0), (2, 3.0), (3, None)))]
+    record = {"name": "T seed 1", "agent": {"replies": {"0": replies}}}
+    run = SimpleNamespace(job=replace(job, flows=[*job.flows, *sized]), metrics={"flows": flows}, record=record)
+    rows = {row.controller: row for row in breakdown.times(run)}
+    assert (rows["cubic"].what, rows["cubic"].done, rows["cubic"].seconds["p50"]) == ("replies", "5", 0.08)
+    assert (rows["reno"].what, rows["reno"].done, rows["reno"].seconds["p50"]) == ("flows", "2 of 3", 2.0)
+    assert rows["reno"].seconds["p99"] == pytest.approx(2.98)

@@ -59,6 +59,14 @@ def row(result: dict, case: str = "X", metric: str = "goodput_bps") -> dict:
     return next(r for r in result["rows"] if (r["case"], r["metric"]) == (case, metric))
 
 
+def test_times_are_compared_by_the_words_of_their_measure(tmp_path):
+    a, b = (run("X") | {"times": {"program page.took": took, "reply 0 p95": 0.5}} for took in (1.0, 2.0))
+    result = compared(tmp_path, [a], [b])
+    assert row(result, metric="program page.took")["differs"] and not row(result, metric="reply 0 p95")["differs"]
+    assert compare.name_of("program page.took") == "program page.took"
+    assert row(compared(tmp_path, [a], [run("X")]), metric="reply 0 p95")["differs"], "one side has none"
+
+
 def test_the_same_is_the_same(tmp_path):
     runs = [run("X", 1), run("X", 2), run("Y", rtt_p50_s=None, rtt_p95_s=None), run("Z", invalid=["it is"])]
     result = compared(tmp_path, runs, copy.deepcopy(runs), {"C": "reproduced"}, {"C": "reproduced"})

@@ -55,7 +55,12 @@ def bisect_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("now", metavar="IMAGE", help="the kernel's image (`asymlab image --tree ... --name IMAGE`)")
     p.add_argument("--good", required=True, metavar="IMAGE", help="of a kernel that is good")
     p.add_argument("--bad", required=True, metavar="IMAGE", help="of one that is bad")
-    p.add_argument("--by", choices=compare.METRICS, help="the metric that decides [that which tells them best apart]")
+    p.add_argument(
+        "--by",
+        metavar="METRIC",
+        help=f"the metric that decides, one of {', '.join(compare.METRICS)}, or a time such as 'program page.took' "
+        "[that which tells them best apart]",
+    )
     p.add_argument("--repeat", type=seeds, default=3, help="seeds of each case [%(default)s]")
     add_machine_options(p, image=False)
     add_engine_option(p, None)

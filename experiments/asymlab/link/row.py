@@ -11,6 +11,7 @@ import numpy as np
 
 from ..controllers import LINUX
 from ..plan import objects
+from ..results.metrics import reply_times
 from ..results.store import Run
 from .path import AFTER, BESIDE, FOUR, MTU, REPLIES, THIN, UPLOAD, split
 
@@ -86,15 +87,9 @@ class Replies:
 
 
 def mean_reply(run: Run) -> float:
-    """Seconds. One that is under way at the end counts if it takes longer than all others."""
-    times: list[float] = []
-    for flow in run.job.flows:
-        replies = run.record["agent"]["replies"].get(str(flow.id), [])
-        asked, took = replies[-1] if replies else (round(flow.start_s * 1e9), 0)
-        due = max(asked + took, asked + round((flow.every_s or 0) * 1e9) if replies else asked)
-        waited = round(run.job.duration_s * 1e9) - due
-        longest = max((took for _, took in replies), default=0)
-        times += [took for _, took in replies] + ([waited] if waited > longest else [])
+    """Over the whole run, seconds."""
+    replies = run.record["agent"]["replies"]
+    times = [time for flow in run.job.flows for time in reply_times(flow, run.job, replies.get(str(flow.id), []))]
     return sum(times) / len(times) / 1e9
 
 

@@ -18,7 +18,7 @@ from ..console import console
 from ..results.store import Run
 from ..table import left, right, terminal
 from . import report
-from .compare import METRICS
+from .compare import numbers, words
 
 GOOD, BAD, UNTOLD, WRONG = 0, 1, 125, 255
 APART = 0.01  # of the larger mean: less is no difference
@@ -52,8 +52,8 @@ def values(runs: list[Run]) -> dict[tuple[str, str], list[float]]:
         if not run.valid:
             raise LabError(f"{run.record['name']} is invalid: {run.record['invalid'][0]}")
         summary = report.summary(run)
-        for metric in METRICS:
-            if (value := summary["metrics"][metric]) is not None:
+        for metric, value in numbers(summary).items():
+            if value is not None:
                 samples.setdefault((summary["case"], metric), []).append(value)
     return samples
 
@@ -61,7 +61,12 @@ def values(runs: list[Run]) -> dict[tuple[str, str], list[float]]:
 def measure(good: list[Run], bad: list[Run], of: str | None) -> Measure:
     """The measure that tells them apart; `of`: this metric. LabError if nothing does."""
     a, b = values(good), values(bad)
-    both = [Measure(*key, a[key], b[key]) for key in a if key in b and of in (None, key[1])]
+    names = dict.fromkeys(name for _, name in a)
+    if of and of not in names:
+        raise LabError(f"--by {of}: no such metric; there are {', '.join(names)}")
+    # By itself it takes no number that a program has printed: one may be of chance, as a port is.
+    usable = [of] if of else [name for name in names if ".result." not in name]
+    both = [Measure(*key, a[key], b[key]) for key in a if key in b and key[1] in usable]
     best = max(both, key=lambda m: m.apart, default=None)
     if not best or best.apart < APART:
         raise LabError(
@@ -77,7 +82,7 @@ def judge(by: Measure, now: list[Run]) -> int:
     except LabError as e:
         console.print(f"not to be told: {e}")
         return UNTOLD
-    label, scale, unit = METRICS[by.metric]
+    label, scale, unit = words(by.metric)
     rows = [
         (name, f"{scale * fmean(each):.4g}", " ".join(f"{scale * value:.4g}" for value in each))
         for name, each in (("good", by.good), ("bad", by.bad), ("this one", third))

@@ -115,9 +115,10 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
         cases.setdefault(case, []).append(seed)
     rows = []
     for case in sorted(cases, key=html.natural):
-        for metric in METRICS:
-            pairs = [tuple(side["runs"][case, seed]["metrics"][metric] for side in (a, b)) for seed in cases[case]]
-            rows.append({"case": case, "metric": metric, "seeds": len(pairs)} | judge(pairs, tolerance))
+        sides = [[numbers(side["runs"][case, seed]) for side in (a, b)] for seed in cases[case]]
+        for metric in dict.fromkeys(name for pair in sides for one in pair for name in one):
+            samples = [tuple(one.get(metric) for one in pair) for pair in sides]
+            rows.append({"case": case, "metric": metric, "seeds": len(samples)} | judge(samples, tolerance))
     changed = [
         {"id": id, "a": v, "b": b["verdicts"][id]} for id, v in a["verdicts"].items() if b["verdicts"].get(id, v) != v
     ]
@@ -162,6 +163,16 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
             )
         ),
     }
+
+
+def numbers(run: dict) -> dict[str, float | None]:
+    """The metrics of a run, and its times by the words of a claim's measure."""
+    return run["metrics"] | run.get("times", {})
+
+
+def words(metric: str) -> tuple[str, float, str]:
+    """Its label, scale and unit; a time, or a number of a program, has the words that measure it for a label."""
+    return METRICS.get(metric, (metric, 1, ""))
 
 
 def unlike(pairs: list[tuple[dict, dict]]) -> list[dict]:
@@ -236,7 +247,7 @@ def value(interval, metric: str) -> str:
     """Mean, and its interval if there is one."""
     if interval is None:
         return "–"
-    mean, low, high = (v * METRICS[metric][1] for v in interval)
+    mean, low, high = (v * words(metric)[1] for v in interval)
     return html.number(mean) + (f" ({html.number(low)} to {html.number(high)})" if low != high else "")
 
 
@@ -250,7 +261,7 @@ def change(row: dict) -> str:
 
 
 def name_of(metric: str) -> str:
-    label, _, unit = METRICS[metric]
+    label, _, unit = words(metric)
     return f"{label}, {unit}" if unit else label
 
 

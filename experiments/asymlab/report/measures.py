@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ..run.tasks import Task
 
 Measure = Callable[[Any], float]
+SHARES = ("p50", "p95", "p99")  # of replies
 LEAST = 1e-9  # what a ratio is over, if that hardly moved; and how far "above" and "below" are from a number
 
 
@@ -86,6 +87,28 @@ def program(run: Run, path: str) -> float:
 def done(run: Run, flow: int = 0) -> float:
     """The completion time of a flow with a size, s; without end if it is not done."""
     return run.metrics["flows"][flow].get("done_s") or float("inf")
+
+
+def reply(run: Run, flow: int = 0, which: str = "p50") -> float:
+    """A percentile of the time that a flow's replies took, s: p50, p95, p99, min, max, mean."""
+    times = run.metrics["flows"][flow].get("reply_s", {})
+    if which not in times:
+        there = ", ".join(times) or "none: it has no replies"
+        raise LabError(f"{run.record['name']}: flow {flow} has no {which!r} of replies; there are {there}")
+    return times[which]
+
+
+def times(run: Run) -> dict[str, float]:
+    """The times of replies, of flows with a size, and programs' numbers, by the words that measure them."""
+    numbers: dict[str, float] = {}
+    for name, record in run.programs.items():
+        numbers |= {f"program {name}.{path}": value for path, value in programs.numbers(record).items()}
+    for flow in run.metrics["flows"]:
+        if flow.get("done_s"):
+            numbers[f"done {flow['flow']}"] = flow["done_s"]
+        replies = flow.get("reply_s", {})
+        numbers |= {f"reply {flow['flow']} {which}": replies[which] for which in SHARES if which in replies}
+    return numbers
 
 
 def timeouts(run: Run) -> float:

@@ -30,7 +30,7 @@ from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION,
 from ..paths import BUILD, TEMPLATES
 from ..plan.opportunities import BYTES, Opportunities, kept
 from ..results import breakdown
-from ..results.breakdown import completion, directions
+from ..results.breakdown import completion, directions, times
 from ..results.metrics import ETHERNET, goodput_bins
 from ..results.store import Run
 from ..run import local
@@ -400,6 +400,7 @@ def render(run: Run, in_report: bool = False) -> str:
             r=run.record,
             m=run.metrics,
             ways=directions(run),
+            times=times(run),
             done={f.id: done for f in run.job.flows if (done := completion(run, f.id))},
             figures=figures,
             in_report=in_report,

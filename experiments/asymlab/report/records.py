@@ -86,6 +86,7 @@ class Run(Record):
     invalid: list[str]
     command: str
     metrics: Metrics
+    times: dict[str, Number] = {}  # and numbers of programs, by the words that measure them
     provenance: Provenance
 
 

@@ -21,7 +21,7 @@ from ..results import store
 from ..results.breakdown import directions
 from ..results.store import Run
 from ..run import registered
-from . import figuredata, pages, papers, records
+from . import figuredata, measures, pages, papers, records
 from .drawing import Figure, style
 from .html import environment, natural
 from .judged import Judged, Results
@@ -147,6 +147,7 @@ def summary(run: Run) -> dict:
             "retransmits": sum(f["retransmits"] for f in m["flows"]),
             "timeouts": m["timeouts"],
         },
+        "times": measures.times(run),
         "provenance": {
             "kernel": identity["kernel"],
             "image": identity["image"],

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..guest.job import Flow, Job
-from .metrics import jain
+from .metrics import jain, percentiles, reply_times
 from .store import Run
 
 FORWARD, REVERSE = "forward", "reverse"
@@ -70,6 +70,36 @@ def directions(run: Run) -> list[Direction]:
     if not rows or len(rows) == 1 and rows[0][0] == FORWARD:
         return [Direction("", m["flows"], *used)]
     return [Direction(name, flows, *both) for name, flows, both in rows]
+
+
+@dataclass(frozen=True)
+class Times:
+    """The times that flows with a size, or replies, took together: those of one controller."""
+
+    controller: str
+    what: str  # "flows" or "replies"
+    done: str  # how many were measured, such as "3 of 4"
+    seconds: dict[str, float]  # percentiles; empty if none is done
+
+
+def times(run: Run) -> list[Times]:
+    """Replies are those that were asked for while the run measures; flows all of them."""
+    groups: dict[tuple[str, str], list[Flow]] = {}
+    for flow in run.job.flows:
+        if flow.size_bytes or flow.reply_bytes:
+            groups.setdefault((flow.controller, "flows" if flow.size_bytes else "replies"), []).append(flow)
+    rows = []
+    for (controller, what), flows in groups.items():
+        if what == "flows":
+            whole = {of["flow"]: of.get("done_s") for of in run.metrics["flows"]}
+            took = [whole[flow.id] * 1e6 for flow in flows if whole[flow.id]]
+            done = f"{len(took)} of {len(flows)}"
+        else:
+            replies, since = run.record["agent"]["replies"], run.job.measure_from_s
+            took = [t / 1e3 for f in flows for t in reply_times(f, run.job, replies.get(str(f.id), []), since)]
+            done = str(len(took))
+        rows.append(Times(controller, what, done, percentiles(took)))
+    return rows
 
 
 @dataclass(frozen=True)

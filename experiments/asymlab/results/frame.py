@@ -8,24 +8,44 @@ from typing import Any
 
 import pyarrow as pa
 
+from .programs import numbers
 from .store import Run
 
 
 def flows(runs: Iterable[Run]) -> pa.Table:
     """A row a flow: of its run key, name, seed, valid and the values of the sweep; then its metrics (metrics.py).
 
-    The percentiles of its RTT are rtt_p50_s and so on. `.to_pandas()` makes a frame of pandas, if that is installed.
+    The percentiles of its RTT are rtt_p50_s and so on, those of its replies reply_p50_s. `.to_pandas()` makes a frame
+    of pandas, if that is installed.
     """
-    rows = [_row(run, flow) for run in runs for flow in run.metrics["flows"]]
+    return _table([_row(run, flow) for run in runs for flow in run.metrics["flows"]])
+
+
+def programs(runs: Iterable[Run]) -> pa.Table:
+    """A row a program: of its run the same; then its name and host, and its numbers by their paths (programs.py)."""
+    return _table(
+        [
+            _of_run(run) | {"program": name, "host": record["host"], "start_s": record["start_s"]} | numbers(record)
+            for run in runs
+            for name, record in run.programs.items()
+        ]
+    )
+
+
+def _table(rows: list[dict[str, Any]]) -> pa.Table:
     columns = dict.fromkeys(column for row in rows for column in row)
     return pa.table({column: _array([row.get(column) for row in rows]) for column in columns})
 
 
 def _row(run: Run, flow: dict) -> dict[str, Any]:
-    of_run = {"key": run.key, "name": run.record["name"], "seed": run.record["seed"], "valid": run.valid}
-    metrics = {k: v for k, v in flow.items() if k != "rtt_s"}
-    rtt = {f"rtt_{k}_s": v for k, v in flow["rtt_s"].items()}
-    return of_run | run.record["point"] | metrics | rtt
+    metrics = {k: v for k, v in flow.items() if k not in ("rtt_s", "reply_s")}
+    times = {f"{of}_{k}_s": v for of in ("rtt", "reply") for k, v in flow.get(f"{of}_s", {}).items()}
+    return _of_run(run) | metrics | times
+
+
+def _of_run(run: Run) -> dict[str, Any]:
+    about = {"key": run.key, "name": run.record["name"], "seed": run.record["seed"], "valid": run.valid}
+    return about | run.record["point"]
 
 
 def _array(values: list) -> pa.Array:

@@ -129,13 +129,13 @@ def queue_delay_by_trace(rows, trace: Opportunities, bin_s: float) -> float:
     return total / packets if packets else 0.0
 
 
-def percentiles(rtt_us) -> dict:
-    """Percentiles of the RTT samples that the sender took, one an ACK at most."""
-    if not len(rtt_us):
+def percentiles(times_us) -> dict:
+    """Percentiles of times, in seconds: RTT samples that the sender took, one an ACK at most, or replies."""
+    if not len(times_us):
         return {}
     names = ("min", "p5", "p50", "p95", "p99", "max")
-    values = np.percentile(rtt_us, [0, 5, 50, 95, 99, 100]) / 1e6
-    return {**dict(zip(names, map(float, values))), "mean": float(np.mean(rtt_us) / 1e6)}
+    values = np.percentile(times_us, [0, 5, 50, 95, 99, 100]) / 1e6
+    return {**dict(zip(names, map(float, values))), "mean": float(np.mean(times_us) / 1e6)}
 
 
 def trend(series) -> float:
@@ -155,7 +155,17 @@ def jain_over_time(bins_by_flow: np.ndarray, bin_s: float, step_s: float = 1.0) 
     return np.array([jain(steps[:, i]) for i in range(n)])
 
 
-def of_flow(flow: Flow, job: Job, acks, goodput, bins: np.ndarray) -> dict:
+def reply_times(flow: Flow, job: Job, replies: list, since_s: float = 0.0) -> list[int]:
+    """How long each reply took that was asked for from then on, ns. One that is under way at the end counts if it takes
+    longer than all others."""
+    asked, took = replies[-1] if replies else (round(flow.start_s * 1e9), 0)
+    due = max(asked + took, asked + round((flow.every_s or 0) * 1e9) if replies else asked)
+    waited = round(job.duration_s * 1e9) - due
+    longest = max((took for _, took in replies), default=0)
+    return [took for asked, took in replies if asked >= since_s * 1e9] + ([waited] if waited > longest else [])
+
+
+def of_flow(flow: Flow, job: Job, acks, goodput, bins: np.ndarray, replies: list) -> dict:
     """One flow's metrics; bins: its goodput from time zero."""
     received = int(goodput["bytes"][goodput["flow"] == flow.id].sum())
     start, end = job.measure_from_s, job.duration_s
@@ -163,7 +173,9 @@ def of_flow(flow: Flow, job: Job, acks, goodput, bins: np.ndarray) -> dict:
     inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
     before = mine["retrans"][mine["t"] < start]
     rate = bins[round(start / (job.bin_ms / 1e3)) :]
-    done = {"done_s": done_s(flow, mine, received)} if flow.size_bytes else {}
+    done: dict = {"done_s": done_s(flow, mine, received)} if flow.size_bytes else {}
+    if flow.reply_bytes:
+        done = {"reply_s": percentiles(np.array(reply_times(flow, job, replies, start)) / 1e3)}
     retransmits = int(inside["retrans"].max() - (before.max() if len(before) else 0)) if len(inside) else 0
     return {
         "flow": flow.id,
@@ -230,7 +242,8 @@ def of_run(job: Job, agent: dict, acks, goodput, links) -> dict:
     series = np.zeros((0, round(end / bin_s)))
     if job.flows:
         series = np.array([goodput_bins(goodput, f.id, end, bin_s) for f in job.flows])
-    flows = [of_flow(f, job, acks, goodput, series[f.id]) for f in job.flows]
+    replies = agent.get("replies", {})
+    flows = [of_flow(f, job, acks, goodput, series[f.id], replies.get(str(f.id), [])) for f in job.flows]
     hops = [of_hop(watched, job, agent["marks"], links) for watched in job.watch]
     busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
     sides = [busiest["forward"], busiest["reverse"]]

@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from ..guest.programs import OUTPUT_MAX, Program, WithPrograms
 
 RESULT_MAX = 1 << 20  # bytes of a standard output that is read as a result
 WORDS_MAX = 200  # characters of a program's last line
+NUMBERS_MAX, NUMBER_MAX = 300, 1e100  # of a result that are compared; squares and differences of such are finite
 NO_NAME = ("resolve host", "Name or service not known", "name resolution", "host not found", "No address associated")
 OF_LIST: dict[str, Callable[[list[float]], Any]] = {
     "min": min,
@@ -105,8 +107,35 @@ def number(programs: dict[str, dict], path: str) -> float:
     if name not in programs:
         raise LookupError(f"no program {name!r}; there are {', '.join(programs) or 'none'}")
     record = programs[name]
-    took = None if record["end_s"] is None else record["end_s"] - record["start_s"]
-    return _number(record | {"took": took}, rest.split(".") if rest else ["took"], path)
+    return _number(record | {"took": took(record)}, rest.split(".") if rest else ["took"], path)
+
+
+def numbers(record: dict) -> dict[str, float]:
+    """Its numbers by their paths, without its name. A list has its p50 and p95 alone."""
+    paths = {"took": took(record), "exit": record["exit"]}
+    return {path: float(value) for path, value in paths.items() if value is not None} | dict(
+        islice(_leaves(record.get("result"), "result"), NUMBERS_MAX)
+    )
+
+
+def _leaves(value: Any, path: str) -> Iterator[tuple[str, float]]:
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield from _leaves(member, f"{path}.{name}")
+    elif isinstance(value, list) and value:
+        places: dict[str, list[float]] = {}
+        for member in value:
+            for rest, number in _leaves(member, ""):
+                places.setdefault(rest, []).append(number)
+        for rest, values in places.items():
+            if len(values) == len(value):
+                yield from ((f"{path}.{share}{rest}", float(OF_LIST[share](values))) for share in ("p50", "p95"))
+    elif isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < NUMBER_MAX:
+        yield path, float(value)
+
+
+def took(record: dict) -> float | None:
+    return None if record["end_s"] is None else record["end_s"] - record["start_s"]
 
 
 def _number(value: Any, parts: list[str], path: str) -> float:

@@ -6,15 +6,18 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, model_validator
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ..guest.protocol import Check
 
 
 class Part(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False)
+
+
+Pair = Annotated[list[int], Field(min_length=2, max_length=2)]
 
 
 class Row(Part):
@@ -58,6 +61,7 @@ class Agent(Part):
     self_check: list[Row]
     controllers: dict[str, dict]
     marks: dict[str, dict]
+    replies: dict[str, list[Pair]] = {}  # of each flow: when it asked, and how long the reply took, ns
     relay: list[str] = []  # devices of links that were the lab's own, on a host without netem
 
 
@@ -88,6 +92,8 @@ class Flow(Part):
     cwnd_mean: float
     retransmits: int
     retransmits_whole_run: int
+    done_s: float | None = None  # of a flow with a size
+    reply_s: dict[str, float] = {}  # of one with replies
 
 
 class Metrics(Part):

@@ -9,7 +9,8 @@ from pathlib import Path
 from ..console import console
 from ..guest.protocol import Check
 from ..paths import near
-from ..results.breakdown import completion, directions
+from ..results.breakdown import completion, directions, times
+from ..results.programs import took
 from ..results.store import Run
 from ..table import left, right, terminal
 
@@ -33,6 +34,10 @@ def ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{seconds * 1e3:.1f}"
 
 
+def seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
 def print_flows(runs: list[Run]) -> None:
     """A line a flow: who got what. The goodput of a flow with a size is that of its own time."""
     rows: list[tuple[str, ...]] = []
@@ -52,13 +57,33 @@ def print_flows(runs: list[Run]) -> None:
                 ms(rtt.get("p50")),
                 ms(rtt.get("p95")),
                 str(f["retransmits"]),
-                *([f"{done.seconds:.3f}" if done else "-"] if sized else []),
+                *([seconds(done.seconds if done else None)] if sized else []),
             )
             rows.append(row)
         if len(flows) > FLOWS_SHOWN:
             rows.append((name, "", f"and {len(flows) - FLOWS_SHOWN} more: its page has them"))
     if rows:
         console.print(terminal([*FLOW_COLUMNS, *right(*(["done after s"] if sized else []))], rows))
+
+
+TIME_COLUMNS = [*left("run", "controller", "of"), *right("done", "p50 s", "p95", "p99")]
+
+
+def print_times(runs: list[Run]) -> None:
+    """A line for the flows with a size, and for the replies, of each controller."""
+    rows = [
+        (
+            run.record["name"],
+            of.controller,
+            of.what,
+            of.done,
+            *(seconds(of.seconds.get(p)) for p in ("p50", "p95", "p99")),
+        )
+        for run in runs
+        for of in times(run)
+    ]
+    if rows:
+        console.print(terminal(TIME_COLUMNS, rows))
 
 
 PROGRAM_COLUMNS = [*left("run", "program", "host"), *right("starts s", "ends s", "took s"), *left("end")]
@@ -73,14 +98,7 @@ def end_of(record: dict) -> str:
 def print_programs(runs: list[Run]) -> None:
     """A line a program."""
     rows = [
-        (
-            run.record["name"],
-            name,
-            of["host"],
-            f"{of['start_s']:.3f}",
-            *(("-", "-") if of["end_s"] is None else (f"{of['end_s']:.3f}", f"{of['end_s'] - of['start_s']:.3f}")),
-            end_of(of),
-        )
+        (run.record["name"], name, of["host"], *map(seconds, (of["start_s"], of["end_s"], took(of))), end_of(of))
         for run in runs
         for name, of in run.programs.items()
     ]
@@ -128,6 +146,7 @@ def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
     console.print(acks_line(runs))
     console.print(terminal(COLUMNS, [row for run in runs for row in rows_of(run)]))
     print_flows(runs)
+    print_times(runs)
     print_programs(runs)
     for run in runs:
         console.print(f"{run.record['name']}: {check_line(run)}")
