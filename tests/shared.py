@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
+from asymlab.cage import LACKS
 from asymlab.guest.job import Flow, Hop, Job, Probe, Watched
 from asymlab.guest.wire import dump
 from asymlab.machine import on_uml
@@ -40,6 +41,7 @@ REPO = Path(__file__).resolve().parents[1]
 BUILD = REPO / "build"
 
 KERNELS = ("6.1", "6.12")
+CAGES = [cage.value for cage, lack in LACKS.items() if not lack()]  # that this machine can make
 
 
 def _fast() -> str:

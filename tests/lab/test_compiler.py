@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from asymlab import LabError
+from asymlab import LabError, landlock
 from asymlab.cage import CAGE
 from asymlab.machine.image import DEFAULT_KERNEL
 from asymlab.paths import BUILD
 from asymlab.plan import compiler, objects
 from tests.ktap import built
-from tests.shared import LAB, asymlab, one_line, run
+from tests.shared import CAGES, LAB, asymlab, one_line, run
 
 pytestmark = built
 TYPES = BUILD / "image" / LAB
@@ -40,12 +40,17 @@ BOMB = "#define A(x) x x x x x x x x\n#define B(x) A(A(A(A(x))))\nint c = 0 B(B(
 @pytest.fixture
 def uncached():
     def clear():
-        for function in (compiler._compiled, compiler._bubble):
+        for function in (compiler._compiled, compiler._cage):
             function.cache_clear()
 
     clear()
     yield clear
     clear()
+
+
+@pytest.fixture(params=CAGES)
+def caged(request, monkeypatch, uncached):
+    monkeypatch.setenv(CAGE, request.param)
 
 
 def source(folder: Path, more: str = "") -> Path:
@@ -63,12 +68,12 @@ def source(folder: Path, more: str = "") -> Path:
         (INCLUDED.format("link"), "Could not find incbin file 'link'"),
         (INCLUDED.format("/dev/zero"), "Could not find incbin file '/dev/zero'"),
         (INCLUDED.format("/proc/self/environ"), "Could not find incbin file"),
-        ('#include "{secret}"\n', "'{secret}' file not found; it sees"),
+        ('#include "{secret}"\n', "; it sees the folder of the source"),
         ("char big[1 << 30] = {{1}};\n", "its object would have more than 64 MB"),
         (BOMB, "clang needs more than 300 MB of memory for it"),
     ],
 )
-def test_a_source_gets_no_file_of_the_host_and_no_more_than_it_may(tmp_path, monkeypatch, uncached, capfd, more, why):
+def test_a_source_gets_no_file_of_the_host_and_no_more_than_it_may(tmp_path, monkeypatch, caged, capfd, more, why):
     monkeypatch.setattr(compiler, "MEMORY_MAX", 300 << 20)
     secret = tmp_path / "secret"
     secret.write_text("the user's own words\n")
@@ -104,14 +109,21 @@ def test_a_scenario_that_is_only_planned_compiles_in_the_cage(scenario_file, tmp
 
 
 def test_without_a_cage_nothing_is_compiled_unless_that_is_asked_for(tmp_path, monkeypatch, uncached):
-    """Then the object has the same bytes, and the limits hold."""
+    """Then the object has the same bytes, and the limits hold; so it is behind Landlock."""
     file = source(tmp_path)
     caged = compiler.compiled(file, TYPES)
+    monkeypatch.setenv(CAGE, "landlock")
+    uncached()
+    assert compiler.compiled(file, TYPES) == caged
+    monkeypatch.delenv(CAGE)
+    monkeypatch.setattr(landlock, "version", lambda: 0)
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     uncached()
-    words = "no cage for a compiler here .*No permissions.*compile the source elsewhere.*ASYMLAB_CAGE=none"
+    words = (
+        "no cage for a compiler here .*No permissions.*Landlock is off.*compile the source elsewhere.*ASYMLAB_CAGE=none"
+    )
     with pytest.raises(LabError, match=words):
         compiler.compiled(file, TYPES)
     monkeypatch.setenv(CAGE, "none")

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
  * In the cage in place of a guest's kernel: what a guest could do that has broken out of its kernel. It names what it did.
- * Built with SECRET (a file), FOLDER, PORT and PID of the user who runs the lab, and CAGED where it is; or with LOOP alone:
+ * Built with SECRET (a file), LINUX (its own place), FOLDER, PORT and PID of the user who runs the lab, and CAGED where it is; or with LOOP alone:
  * it makes no progress.
  */
 #define _GNU_SOURCE
@@ -99,8 +99,8 @@ int main(void)
 	tell("read a file of the user", reads(SECRET));
 	tell("read a file of the host", reads("/etc/passwd"));
 	tell("write into a folder of the user", open(FOLDER "/mine", O_CREAT | O_WRONLY, 0600) >= 0);
-	tell("write the kernel of all guests", open("/linux", O_WRONLY) >= 0);
-	tell("write the initramfs of all guests", open("/root.cpio", O_WRONLY) >= 0);
+	tell("write the kernel of all guests", open(LINUX, O_WRONLY) >= 0);
+	tell("write the initramfs of all guests", open("root.cpio", O_WRONLY) >= 0);
 	tell("connect to a port of the host", tcp >= 0 && !connect(tcp, (void *)&to, sizeof(to)));
 	tell("signal a process of the user", !kill(PID, 0));
 	tell("trace a process of the user", !ptrace(PTRACE_ATTACH, PID, 0, 0));
@@ -110,7 +110,7 @@ int main(void)
 #endif
 	tell("become root", !setuid(0));
 	try_calls();
-	tell("read what it may read", reads("/root.cpio")); /* so the tries are tries */
+	tell("read what it may read", reads("root.cpio")); /* so the tries are tries */
 	puts("tried all");
 	return 0;
 #endif

@@ -15,16 +15,16 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from asymlab import LabError
-from asymlab.cage import CAGE
+from asymlab import LabError, landlock, syscalls
+from asymlab.cage import CAGE, Cage
 from asymlab.guest.job import ChangePath, Refusals
-from asymlab.machine import build, image, kernel, on_uml, shared, syscalls, vm
+from asymlab.machine import build, image, kernel, on_uml, shared, vm
 from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario, topology
 from asymlab.plan.topology import plan_job
 from asymlab.run.tasks import plan_on_host, plan_runs
 from tests.scenarios import FAST
-from tests.shared import BUILD, REPO, asymlab, one_line, repeated, run, wait_for
+from tests.shared import BUILD, CAGES, REPO, asymlab, one_line, repeated, run, wait_for
 
 ESCAPE = REPO / "tests" / "machine" / "escape.c"
 REFUSE = REPO / "tests" / "machine" / "refuse.c"
@@ -356,7 +356,8 @@ def fake_image(tmp_path):
         folder = tmp_path / "image"
         folder.mkdir(exist_ok=True)
         (folder / "root.cpio").write_bytes(b"x")
-        options = [f"-D{d}" for d in defines]
+        place = "/linux" if on_uml.cage() is Cage.BUBBLEWRAP else folder / "linux"
+        options = [f"-D{d}" for d in (*defines, f'LINUX="{place}"')]
         subprocess.run(["gcc", "-O1", "-static", "-o", folder / "linux", *options, ESCAPE], check=True)
         return image.Image(folder, image.NATIVE, "0.0", "uml", "0" * 64, {}, 10, "", 0)
 
@@ -371,35 +372,39 @@ def begun(tmp_path):
     return folder
 
 
-needs_cage = pytest.mark.skipif(not shutil.which("bwrap"), reason="no bubblewrap: make deps ENGINE=uml")
+@pytest.fixture
+def use_cage(monkeypatch):
+    def use(kind: str):
+        monkeypatch.setenv(CAGE, kind)
+        on_uml.cage.cache_clear()
+
+    yield use
+    on_uml.cage.cache_clear()
 
 
+needs_cage = pytest.mark.skipif(not CAGES, reason="no cage: make deps ENGINE=uml")
 MAY = {"read what it may read", "fork"}
 
 
-@needs_cage
-@pytest.mark.parametrize("caged", [True, False])
-def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, monkeypatch, caged):
+@pytest.mark.parametrize("caged", [*CAGES, "none"])
+def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, use_cage, caged):
     """Without the cage it does most of it: these are tries that succeed elsewhere."""
-    if not caged:
-        monkeypatch.setenv(CAGE, "none")
-    on_uml.cage.cache_clear()
+    use_cage(caged)
     secret = tmp_path / "secret"
     secret.write_text("mine")
     with socket.create_server(("127.0.0.1", 0)) as port:
         victim = subprocess.Popen(["sleep", "60"])
         try:
             words = f'SECRET="{secret}"', f'FOLDER="{tmp_path}"', f"PORT={port.getsockname()[1]}", f"PID={victim.pid}"
-            process = on_uml.Process(fake_image(*words, *["CAGED"] * caged), begun)
+            process = on_uml.Process(fake_image(*words, *["CAGED"] * (caged != "none")), begun)
             process.await_end(30)
         finally:
             victim.kill()
             victim.wait()
-            on_uml.cage.cache_clear()
     lines = process.console().splitlines()
     assert lines[-1] == "tried all"
     did = {line.removeprefix("did: ") for line in lines[:-1]}
-    if caged:
+    if caged != "none":
         assert did == MAY
         assert not (tmp_path / "mine").exists()
     else:
@@ -407,10 +412,11 @@ def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, 
         assert did >= user | {"connect to a port of the host", "signal a process of the user"}
 
 
-@needs_cage
 @pytest.mark.parametrize("filtered", [True, False])
-def test_a_guest_has_the_hosts_calls_that_a_kernel_needs(begun, fake_image, monkeypatch, filtered):
+@pytest.mark.parametrize("caged", CAGES)
+def test_a_guest_has_the_hosts_calls_that_a_kernel_needs(begun, fake_image, monkeypatch, use_cage, caged, filtered):
     """Without the filter it does most of them, in the same cage."""
+    use_cage(caged)
     if not filtered:
         monkeypatch.setattr(syscalls, "filter_program", lambda: struct.pack("<HBBI", 0x06, 0, 0, syscalls.ALLOW))
     process = on_uml.Process(fake_image('SECRET="/x"', 'FOLDER="/x"', "PORT=1", f"PID={1 << 20}", "CAGED"), begun)
@@ -437,15 +443,38 @@ def test_where_there_can_be_no_cage_the_other_engine_is_offered(tmp_path, monkey
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho bwrap: No permissions to create new namespace >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(landlock, "version", lambda: 5)
     on_uml.cage.cache_clear()
-    with pytest.raises(LabError, match="No permissions.*--engine qemu needs none.*ASYMLAB_CAGE=none.*that you trust"):
+    words = "No permissions.*Landlock 5, and 6 keeps signals in.*--engine qemu needs none.*ASYMLAB_CAGE=none.*you trust"
+    with pytest.raises(LabError, match=words):
         on_uml.cage()
     (tmp_path / "bwrap").unlink()
     with pytest.raises(LabError, match="bwrap: not installed"):
         on_uml.cage()
     monkeypatch.setenv(CAGE, "none")
-    assert on_uml.cage() == ()
+    assert on_uml.cage() is Cage.NONE
     on_uml.cage.cache_clear()
+    monkeypatch.setenv(CAGE, "no")
+    with pytest.raises(LabError, match="ASYMLAB_CAGE=no: none, bubblewrap or landlock"):
+        on_uml.cage()
+
+
+@pytest.mark.lab
+@needs_image
+def test_a_run_has_the_same_bytes_in_each_cage(use_cage):
+    results = set()
+    for caged in (*CAGES, "none"):
+        use_cage(caged)
+        results.add(run(CANARY, LABEL, fresh=True).record["result_sha256"])
+    assert len(results) == 1
+
+
+def test_a_guest_s_memory_is_where_there_is_room_for_it(monkeypatch, tmp_path):
+    """A container's /dev/shm has 64 MB."""
+    monkeypatch.setattr(on_uml, "MEMORY_FOLDERS", ("/proc", str(tmp_path)))
+    assert on_uml.memory_folder(1) == tmp_path
+    with pytest.raises(LabError, match="no room for a guest's memory of 1000000000 MB in /proc or "):
+        on_uml.memory_folder(10**9)
 
 
 @needs_cage

@@ -16,7 +16,7 @@ import pytest
 
 from asymlab import needs
 from tests.scenarios import SCENARIO
-from tests.shared import BUILD, REPO, one_line, run
+from tests.shared import BUILD, CAGES, REPO, one_line, run
 from tests.wheel.conftest import build
 
 # The package opens these in a clone alone: pages that commands write anew, and what is for tests.
@@ -204,10 +204,11 @@ def test_it_has_the_clone_s_image(files, site):
 
 @needs_engine
 @pytest.mark.lab
-def test_it_runs_where_nothing_is_installed_with_the_bytes_of_a_clone(installed, tmp_path):
-    """Neither compiler nor root nor a tool of networks: bubblewrap for the cage, and util-linux."""
+@pytest.mark.parametrize("cage", CAGES)
+def test_it_runs_where_nothing_is_installed_with_the_bytes_of_a_clone(installed, tmp_path, cage):
+    """Neither compiler nor root nor a tool of networks: util-linux, and what a cage needs."""
     (tmp_path / "bin").mkdir()
-    for program in ("bwrap", *needs.PACKAGES["util-linux"]):
+    for program in (*["bwrap"] * (cage == "bubblewrap"), *needs.PACKAGES["util-linux"]):
         (tmp_path / "bin" / program).symlink_to(shutil.which(program))
     code = "import os, sys; os.environ['PATH'] = sys.argv.pop(1); from asymlab.cli import main; main()"
     p = installed("-c", code, tmp_path / "bin", "run", CANARY)

@@ -21,16 +21,17 @@ import shutil
 import signal
 import struct
 import subprocess
+import tempfile
 import time
 from functools import cache
 from pathlib import Path
 
-from .. import LabError
-from ..cage import bubble
+from .. import LabError, syscalls
+from ..cage import WORDS, Cage, confined, kind
 from ..guest.job import Job, Refusals
 from ..guest.protocol import Fault
 from ..results.store import files_of
-from . import shared, syscalls
+from . import shared
 from .files import scratch
 from .image import Image
 from .watched import Watched
@@ -44,6 +45,7 @@ SHARED_MB = 512
 STALL_S = 60  # of the host without progress of the guest's clock
 IDLE = 0.02  # share of the time below which nothing computes
 LOOK_S = 0.05
+MEMORY_FOLDERS = "/dev/shm", "/tmp", "/var/tmp"  # for a guest's memory, outside of bubblewrap
 APPEND = (
     "initrd=root.cpio rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
     "time-travel=inf-cpu time-travel-start=1767225600000000000 "  # 2026-01-01
@@ -84,14 +86,31 @@ def arguments(image: Image, memory: int) -> list[str]:
 
 
 @cache
-def cage() -> tuple[str, ...]:
-    """The command that a guest's goes behind; empty if the user wants none. LabError where there can be none."""
-    words = bubble("a guest", "--engine qemu needs none")
-    if not words:
-        return ()
+def cage() -> Cage:
+    """A guest's. LabError where there can be none."""
+    return kind("a guest", "--engine qemu needs none")
+
+
+def bubble(files: dict[str, Path]) -> list[str]:
+    """The command that a guest's goes behind, with its files by their names."""
     environment = {"HOME": "/tmp", "TMPDIR": "/tmp", **ENVIRONMENT}
     settings = [word for name, value in environment.items() for word in ("--setenv", name, value)]
-    return (*words, *"--proc /proc --dev /dev --tmpfs /tmp --chdir /".split(), *settings)
+    binds = [
+        word
+        for name, file in files.items()
+        for word in ("--bind" if name == "shared" else "--ro-bind", str(file), f"/{name}")
+    ]
+    return [*WORDS, *"--proc /proc --dev /dev --tmpfs /tmp --chdir /".split(), *settings, *binds]
+
+
+def memory_folder(memory: int) -> Path:
+    """A folder where a guest's memory may be a file: it holds as much, and a program may run from it."""
+    for folder in map(Path, MEMORY_FOLDERS):
+        with contextlib.suppress(OSError):
+            fs = os.statvfs(folder)
+            if not fs.f_flag & os.ST_NOEXEC and fs.f_bavail * fs.f_frsize >= memory << 20:
+                return folder
+    raise LabError(f"no room for a guest's memory of {memory} MB in {' or '.join(MEMORY_FOLDERS)}")
 
 
 def run(
@@ -137,23 +156,27 @@ class Process(Watched):
         initramfs: Path | None = None,
     ):
         self.folder, self.image, self.memory = folder, image, memory
+        self.own: Path | None = None  # of a guest that is not behind bubblewrap: for its memory
         root = initramfs or image.folder / "root.cpio"
         files = {"linux": image.folder / "linux", "root.cpio": root, "shared": folder / "shared"}
-        box, calls = list(cage()), -1
-        if box:
-            calls = syscalls.filter_file()
-            box += ["--seccomp", str(calls)]
-            for name, file in files.items():
-                box += ["--bind" if name == "shared" else "--ro-bind", str(file), f"/{name}"]
+        box, calls, environment = [], syscalls.filter_file(syscalls.filter_program()), {}
+        if cage() is Cage.BUBBLEWRAP:
+            box = [*bubble(files), "--seccomp", str(calls)]
         else:
             (folder / "root.cpio").symlink_to(files["root.cpio"])
+            ours = tempfile.mkdtemp(dir=memory_folder(memory), prefix="asymlab-")
+            self.own = Path(ours)
+            environment = {"TMPDIR": ours, "HOME": str(folder), **ENVIRONMENT}
+            if cage() is Cage.LANDLOCK:
+                reads, writes = [files["root.cpio"]], [files["shared"], self.own, Path("/dev/null")]
+                box = confined(reads, [files["linux"]], writes, calls)
         argv = [
             *"setpriv --pdeathsig KILL".split(),
             *(f"taskset --cpu-list {core}".split() if core is not None else []),
             *f"prlimit --fsize={2 * (memory + SHARED_MB) << 20} --core=0".split(),
             *"setarch --addr-no-randomize".split(),  # of its own accord it would do so only from 6.13 on
             *box,
-            "/linux" if box else str(files["linux"]),
+            "/linux" if cage() is Cage.BUBBLEWRAP else str(files["linux"]),
             *arguments(image, memory),
         ]
         try:
@@ -164,16 +187,12 @@ class Process(Watched):
                     stdout=console,
                     stderr=errors,
                     cwd=folder,
-                    env={
-                        "PATH": os.environ["PATH"],
-                        **({} if box else {"TMPDIR": "/dev/shm", "HOME": str(folder), **ENVIRONMENT}),
-                    },
+                    env={"PATH": os.environ["PATH"], **environment},
                     start_new_session=True,
                     pass_fds=[calls] if box else [],
                 )
         finally:
-            if box:
-                os.close(calls)
+            os.close(calls)
         if started:
             started(self.process)
 
@@ -251,7 +270,7 @@ class Process(Watched):
     def kernel(self) -> int:
         """The process that is the kernel: behind the cage it is a grandchild. 0 if there is none yet."""
         pid = self.process.pid
-        for _ in range(2 if cage() else 0):
+        for _ in range(2 if cage() is Cage.BUBBLEWRAP else 0):
             children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
             if not children:
                 return 0
@@ -272,3 +291,5 @@ class Process(Watched):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        if self.own:
+            shutil.rmtree(self.own, ignore_errors=True)

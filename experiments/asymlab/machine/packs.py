@@ -13,6 +13,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import re
 import subprocess
 import tarfile
@@ -21,8 +22,8 @@ from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from pathlib import Path, PurePosixPath
 
-from .. import LabError
-from ..cage import bubble
+from .. import LabError, syscalls
+from ..cage import WORDS, Cage, confined, kind
 from ..console import console
 from ..guest.programs import NAMES, PACKS, USER
 from ..paths import BUILD, ELSEWHERE, GUEST
@@ -46,6 +47,7 @@ INIT = (
     + START
     + b"from guest import programs\n\nprograms.main()\n"
 )
+DPKG_DEB = "/usr/bin/dpkg-deb"
 FORMAT = 1  # of what a pack has: a new one is another pack
 PACK_MAX, FILE_MAX = 600 << 20, 256 << 20  # bytes
 ENTRIES_MAX = 100_000
@@ -189,11 +191,16 @@ def _installed(package: str) -> str:
 
 def _unpacked(deb: Path) -> Tree:
     """A package's files. No file of it is written here."""
-    cage = bubble("a package", "a pack of files alone needs none")
-    words = [*cage, *"--ro-bind /usr /usr --symlink usr/lib /lib --symlink usr/lib64 /lib64".split()] if cage else []
-    place = "/package" if cage else str(deb)
-    words += ["--ro-bind", str(deb), place] if cage else []
-    p = subprocess.run([*words, "dpkg-deb", "--fsys-tarfile", place], capture_output=True)
+    cage = kind("a package", "a pack of files alone needs none")
+    words, place, calls = [], str(deb), syscalls.filter_file(syscalls.compiler_program())
+    if cage is Cage.BUBBLEWRAP:
+        place = "/package"
+        words = [*WORDS, *"--ro-bind /usr /usr --symlink usr/lib /lib --symlink usr/lib64 /lib64 --ro-bind".split()]
+        words += [str(deb), place]
+    elif cage is Cage.LANDLOCK:
+        words = confined([deb], [Path("/usr")], [Path("/dev/null")], calls)
+    p = subprocess.run([*words, DPKG_DEB, "--fsys-tarfile", place], capture_output=True, pass_fds=[calls])
+    os.close(calls)
     if p.returncode:
         raise LabError(f"{deb.name}: {p.stderr.decode(errors='replace').strip() or 'dpkg-deb fails'}")
     with tarfile.open(fileobj=io.BytesIO(p.stdout)) as tar:

@@ -16,8 +16,8 @@ from functools import cache
 from pathlib import Path
 from signal import SIGXCPU, SIGXFSZ
 
-from .. import LabError, printable
-from ..cage import bubble
+from .. import LabError, printable, syscalls
+from ..cage import WORDS, Cage, confined, kind
 from ..needs import COMPILING, check
 from ..paths import REPO
 from ..reading import read
@@ -27,12 +27,13 @@ RUNNING = Path("/sys/kernel/btf/vmlinux")  # types of this machine's kernel
 BPF = REPO / "bpf"
 HEADERS, HEADER = Path("/usr/include"), "vmlinux.h"
 ERROR = re.compile(r"^(?:.*: )?(?:fatal )?error: .*|^LLVM ERROR: .*", re.M)
-ELSEWHERE = re.compile(r"file not found|Could not find incbin file")
+ELSEWHERE = re.compile(r"file not found|Could not find incbin file|Permission denied")
 REDEFINED = re.compile(r"error: redefinition of (?:enumerator )?'(\w+)'")
 # Linux's own controllers call their state so, and their modes. A kernel that has them built in has these among its
 # types, and a source may have its own.
 STATES = "bbr|bictcp|cdg|dctcp|hstcp|htcp|hybla|illinois|lp|tcpnv|vegas|veno|westwood|yeah"
 PRIVATE = re.compile(rf"\b(?:(?:struct|enum) (?:{STATES}|(?:bbr|hybla)_\w+)|BBR_\w+)\b")
+QUIET = {"LLVM_DISABLE_SYMBOLIZATION": "1"}  # at its end by a limit it would start a program
 COMPILE_S = 120
 MEMORY_MAX = 2 << 30
 OBJECT_MAX = 64 << 20  # bytes; the largest of ours, with all debug information, has one
@@ -70,37 +71,34 @@ def _compiled(source: Path, types: Path | None, *_: tuple[Path, int, int, int]) 
                 header.write_text(renamed)
                 code, words = _clang(source, header, whole)
         check_compiled(source, "clang", code, words)
-        code, words = _run(_cage(source, header), "llvm-strip", ["-g", "-", "-o", "-"], source, whole, bare)
+        code, words = _run(header, "llvm-strip", ["-g", "-", "-o", "-"], source, whole, bare)
         check_compiled(source, "llvm-strip", code, words)
         return read(bare, OBJECT_MAX)
 
 
 def _clang(source: Path, header: Path, out: Path) -> tuple[int, str]:
-    box = _cage(source, header)
-    ours, kernels, folder = (OURS, TYPES, SOURCE) if box else (str(BPF), str(header.parent), str(source.parent))
+    renamed = _cage() is Cage.BUBBLEWRAP
+    ours, kernels, folder = (OURS, TYPES, SOURCE) if renamed else (str(BPF), str(header.parent), str(source.parent))
     flags = [f"@{ours}/cflags", f"-I{kernels}", f"-I{ours}", "-idirafter", f"{HEADERS}/{_machine()}-linux-gnu"]
     flags += [f"-D__TARGET_ARCH_{TARGETS[_machine()]}", "-fno-crash-diagnostics"]
     flags += [f"-ffile-prefix-map={place}=." for place in (kernels, ours, folder)]
-    return _run(box, "clang", [*flags, "-c", source.name, "-o", "-"], source, Path("/dev/null"), out)
+    return _run(header, "clang", [*flags, "-c", source.name, "-o", "-"], source, Path("/dev/null"), out)
 
 
-def _cage(source: Path, header: Path) -> list[str]:
-    """The command that a compiler's goes behind; empty if the user wants none."""
-    words = _bubble()
-    if not words:
-        return []
+@cache
+def _cage() -> Cage:
+    return kind("a compiler", "compile the source elsewhere (an object, .bpf.o, needs no compiler)")
+
+
+def _bubble(source: Path, header: Path) -> list[str]:
+    """The command that a compiler's goes behind."""
     files = {SOURCE: source.parent, f"{TYPES}/{HEADER}": header, OURS: BPF, **_compilers()}
     return [
-        *words,
+        *WORDS,
         *(word for place, file in files.items() for word in ("--ro-bind", str(file), place)),
         "--chdir",
         SOURCE,
     ]
-
-
-@cache
-def _bubble() -> tuple[str, ...]:
-    return bubble("a compiler", "compile the source elsewhere (an object, .bpf.o, needs no compiler)")
 
 
 @cache
@@ -123,17 +121,32 @@ def _tool(name: str) -> Path:
     return Path(file).resolve().with_name(name)
 
 
-def _run(box: list[str], tool: str, options: list[str], source: Path, stdin: Path, stdout: Path) -> tuple[int, str]:
+def _run(header: Path, tool: str, options: list[str], source: Path, stdin: Path, stdout: Path) -> tuple[int, str]:
     """A tool's exit code, and its words. LabError in the words of its limits."""
+    box, calls = [], syscalls.filter_file(syscalls.compiler_program())
+    if _cage() is Cage.BUBBLEWRAP:
+        box = _bubble(source, header)
+    elif _cage() is Cage.LANDLOCK:
+        folders = [source.parent, header.parent, BPF, HEADERS]
+        box = confined(folders, _compilers().values(), [Path("/dev/null")], calls)
     argv = [*box, str(_tool(tool)), *options]
     limits = f"prlimit --as={MEMORY_MAX} --fsize={OBJECT_MAX} --cpu={COMPILE_S}:{COMPILE_S + 1} --core=0".split()
     with open(stdin, "rb") as into, open(stdout, "wb") as out, tempfile.TemporaryFile() as err:
         try:
             code = subprocess.run(
-                [*limits, *argv], cwd=source.parent, stdin=into, stdout=out, stderr=err, timeout=COMPILE_S
+                [*limits, *argv],
+                cwd=source.parent,
+                env=QUIET | {"PATH": os.environ["PATH"]},
+                stdin=into,
+                stdout=out,
+                stderr=err,
+                pass_fds=[calls],
+                timeout=COMPILE_S,
             ).returncode
         except subprocess.TimeoutExpired:
             code = -SIGXCPU
+        finally:
+            os.close(calls)
         err.seek(0)
         words = err.read(OUTPUT_MAX).decode(errors="replace")
     ended_by = -code if code < 0 else code - 128  # behind the cage it is told as a shell would
