@@ -46,7 +46,7 @@ static int use_locked(struct move *m)
 		err = open_sockets_move(m, &args);
 	if (!err)
 		print_note();
-	if (!err && args.by_default && !controller_may_return(m->rule.or_from))
+	if (!err && args.by_default && !controller_may_be_default(m->rule.or_from))
 		printf("note: `unuse` cannot set it back to %s, the default before: " MAY_NOT_HAVE "\n",
 		       m->rule.or_from);
 	return err;

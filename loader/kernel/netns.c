@@ -77,7 +77,7 @@ int controller_available(const char *cc)
 }
 
 /* Only the first namespace can write the list, and only that one may make any controller its default. */
-bool controller_may_return(const char *cc)
+bool controller_may_be_default(const char *cc)
 {
 	char line[LIST];
 	struct stat st;

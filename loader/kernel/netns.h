@@ -37,8 +37,8 @@ int netns_default(char name[CC_NAME_LEN]);
 
 /* Does the kernel list that controller in it? -1 with a message: not known. */
 int controller_available(const char *cc);
-/* Could the namespace of the thread have it as its default once more, after another? */
-bool controller_may_return(const char *cc);
+/* May the namespace of the thread make it its default? */
+bool controller_may_be_default(const char *cc);
 /* The first that every namespace may have, but for that one. */
 bool controller_allowed(const char *but, char name[CC_NAME_LEN]);
 #define MAY_NOT_HAVE \

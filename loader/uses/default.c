@@ -8,11 +8,14 @@
 #include "uses/default.h"
 #include "kernel/netns.h"
 
+/* A default that the kernel refuses with EPERM keeps a reference on its controller for ever: it is not tried. */
 static int set_default(const char *cc)
 {
 	int err = 0, fd = open(DEFAULT_CC, O_WRONLY | O_CLOEXEC);
 
-	if (fd < 0 || write(fd, cc, strlen(cc)) < 0)
+	if (fd >= 0 && !controller_may_be_default(cc) && controller_available(cc) > 0)
+		err = -EPERM;
+	else if (fd < 0 || write(fd, cc, strlen(cc)) < 0)
 		err = -errno;
 	if (fd >= 0)
 		close(fd);
@@ -53,7 +56,7 @@ int default_use(const char *cc, bool by_trial, struct default_before *b)
 		return -1;
 	if (!*b->now)
 		return fail("--default: this network namespace has none");
-	if (by_trial && !controller_may_return(b->now))
+	if (by_trial && !controller_may_be_default(b->now))
 		return fail("--default: a trial could not end with %s, the default now: " MAY_NOT_HAVE, b->now);
 	b->past.known = state_read(file, &b->past.record);
 	if (b->past.known < 0)

@@ -24,6 +24,7 @@ from tests.live.pairs import (
     set_default,
     steady,
 )
+from tests.shared import wait_for
 
 THERE = {"address": "10.9.0.2", "port": 7400}
 ACCEPT, TELL = endpoint("accept", **THERE), endpoint("tell", **THERE)
@@ -98,11 +99,17 @@ def test_a_default_that_was_set_by_others_is_no_ones_past(loaded, pair):
 
 @pytest.fixture
 def restricted(loaded, pair):
-    """The default of the client's namespace, which it may not have again once it has another."""
+    """The default of the client's namespace, which it may not have again once it has another.
+
+    The kernel counts a use for each time that it refuses to make it the default: asymcc does not ask, and it can go.
+    """
     name = loaded("fast")
     set_default(pair, name)
     ALLOWED.write_text(" ".join(c for c in ALLOWED.read_text().split() if c != name))
-    return name
+    yield name
+    set_default(pair, PLAIN)
+    asymcc("unload", name)
+    wait_for(lambda: listed(name) is None)
 
 
 def test_a_default_that_cannot_come_back_is_told_before_and_after(restricted, loaded, pair):
