@@ -54,7 +54,7 @@ struct tcp_congestion_ops {
 /* --- what a controller reads ------------------------------------------------------------------ */
 
 /* From 6.7, else ms: 614e8316aa4c ("tcp: add support for usec resolution in TCP TS values"). */
-#define has_usec_timestamps(tp) (bpf_core_field_exists((tp)->tcp_usec_ts) && BPF_CORE_READ_BITFIELD(tp, tcp_usec_ts))
+#define has_usec_timestamps(tp) (bpf_core_field_exists((tp)->tcp_usec_ts) && read_bits(tp, tcp_usec_ts))
 
 /* --- what the tracer reads -------------------------------------------------------------------- */
 

@@ -46,29 +46,22 @@ PARAM(u32, forward_delay, 1, 0, 1, "-",
 #define CLUMP_US 4000
 
 /*
- * (1) and (2), us. Clocks wrap at 2^32 us: the least way is a little before a way, far before, or behind one that is not
- * believed. Most ACKs find no wait: what they do not need comes after their return.
+ * (1) and (2), us, of a way that is long by stamps of 1 ms. Clocks wrap at 2^32 us: the least way is a little before a way, far before,
+ * or behind one that is not believed.
  */
-static __always_inline u32 ack_wait(struct sender *s, const struct tcp_sock *tp, u32 rtt)
+static __always_inline u32 long_way(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 clock)
 {
-	u32 stamp = tp->rx_opt.rcv_tsval, least = s->ack_way, way = tp->tcp_mstamp - (tp->tcp_mstamp >> DRIFT_SHIFT),
-	    wait, tick, most;
+	u32 stamp = tp->rx_opt.rcv_tsval, tick = has_usec_timestamps(tp) ? 1 : 1000, way = clock - stamp * tick,
+	    wait = way - s->ack_way, most;
 
-	way -= has_usec_timestamps(tp) ? stamp : stamp * 1000;
-	wait = way - least;
-	if (!least) {
-		s->ack_way = stamp ? way : 0; /* without a stamp the connection has no timestamps */
+	if (!forward_delay || !stamp) /* without a stamp the connection has no timestamps */
 		return 0;
-	}
-	if (wait <= LEAST_US || !stamp)
-		return 0;
-	if (wait > -AGAIN_US) {
+	if (!s->ack_way || wait > -AGAIN_US) {
 		s->ack_way = way;
 		return 0;
 	}
 	if ((s32)wait <= LEAST_US)
 		return 0;
-	tick = has_usec_timestamps(tp) ? 1 : 1000;
 	most = rtt - min(s->rtt_min, rtt);
 	wait -= tick;
 	if (wait <= most)
@@ -78,6 +71,16 @@ static __always_inline u32 ack_wait(struct sender *s, const struct tcp_sock *tp,
 	else if (most <= tick)
 		s->ack_way = way;
 	return most;
+}
+
+/* Most ACKs do not wait: nothing else is read for them. (If the stamps are of 1 us, one of a million ends here by chance.) */
+static __always_inline u32 ack_wait(struct sender *s, const struct tcp_sock *tp, u32 rtt)
+{
+	u32 clock = tp->tcp_mstamp - (tp->tcp_mstamp >> DRIFT_SHIFT);
+
+	if (clock - tp->rx_opt.rcv_tsval * 1000 - s->ack_way <= LEAST_US)
+		return 0;
+	return long_way(s, tp, rtt, clock);
 }
 
 /* Like rtt_sample(), but returns rtt_last, or 0; *wait is the part of it that is no data's. */
@@ -90,7 +93,7 @@ forward_sample(struct sender *s, struct sock *sk, const struct ack_sample *sampl
 	if (rtt <= 0)
 		return 0;
 	rtt = min(rtt, RTT_MAX_US);
-	*wait = forward_delay ? ack_wait(s, tp, rtt) : 0;
+	*wait = ack_wait(s, tp, rtt);
 	if (*wait > CLUMP_US && !in_recovery(inet_csk(sk)))
 		pace(sk, ~0ULL); /* the stack sets its rate with each ACK */
 	s->rtt_last = rtt;

@@ -68,6 +68,18 @@ enum { SK_PACING_NONE, SK_PACING_NEEDED, SK_PACING_FQ };
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 #endif
 
+/*
+ * A bit field, which is part of one byte wherever a controller reads one. BPF_CORE_READ_BITFIELD() is for fields of any size, and
+ * takes twice as many instructions.
+ */
+#ifdef __bpf__
+#define read_bits(p, field) \
+	((u64)((const u8 *)(p))[__CORE_RELO(p, field, BYTE_OFFSET)] << __CORE_RELO(p, field, LSHIFT_U64) >> \
+	 __CORE_RELO(p, field, RSHIFT_U64))
+#else
+#define read_bits(p, field) ((p)->field)
+#endif
+
 struct sock;
 
 struct tcp_congestion_ops___flags {

@@ -88,7 +88,7 @@ static __always_inline void pace(struct sock *sk, u64 rate)
 /* Did the window, and not the application, limit the last flight? */
 static __always_inline bool is_cwnd_limited(const struct tcp_sock *tp)
 {
-	return BPF_CORE_READ_BITFIELD(tp, is_cwnd_limited);
+	return read_bits(tp, is_cwnd_limited);
 }
 
 /*
@@ -103,7 +103,7 @@ static __always_inline bool may_grow(const struct tcp_sock *tp)
 /* Is the stack repairing losses, or reducing? Then what was measured is not the path at work. */
 static __always_inline bool in_recovery(const struct inet_connection_sock *icsk)
 {
-	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) >= TCP_CA_CWR;
+	return read_bits(icsk, icsk_ca_state) >= TCP_CA_CWR;
 }
 
 /* The least packets of a burst, as the stack has them: for a controller that has min_tso_segs only to be called by it. */

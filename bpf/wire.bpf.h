@@ -80,7 +80,7 @@ static inline bool is_ours(struct bpf_sock_ops *ops)
 /* Did somebody choose the socket's controller: the application, or `asymcc use --cgroup`? Else it is a route's, or the default. */
 static inline bool is_chosen(const struct inet_connection_sock *icsk)
 {
-	return BPF_CORE_READ_BITFIELD(icsk, icsk_ca_setsockopt);
+	return read_bits(icsk, icsk_ca_setsockopt);
 }
 
 /* May this socket's controller become ours? It may be so already; another one that was chosen for the socket stays. */

@@ -125,7 +125,7 @@ static inline void
 law_by_rounds(struct formosa *f, const struct tcp_sock *tp, const struct inet_connection_sock *icsk, struct wire *w,
 	      struct fair *mode)
 {
-	u8 state = BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state);
+	u8 state = read_bits(icsk, icsk_ca_state);
 	bool reduces = state == TCP_CA_CWR || state == TCP_CA_Recovery; /* the stack: W is halved already */
 	u32 carried = tp->delivered - f->delivered_round;
 	bool limited = (u64)carried + f->w_last / 8 + 2 < f->w_last && !has_more(tp);

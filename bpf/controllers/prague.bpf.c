@@ -290,7 +290,7 @@ void BPF_PROG(prague_cong_control, struct sock *sk)
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *p = inet_csk_ca(sk);
 	u32 acked = tp->delivered - p->delivered, ce = rates_of(tp)->delivered_ce - p->ce;
-	u8 state = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+	u8 state = read_bits(inet_csk(sk), icsk_ca_state);
 
 	if (!p->w) /* before init: the ACK of our SYN, where a route names the controller */
 		return;
@@ -338,7 +338,7 @@ static inline void on_loss(struct prague *p, struct tcp_sock *tp)
 SEC("struct_ops/prague_set_state")
 void BPF_PROG(prague_set_state, struct sock *sk, u8 state)
 {
-	u8 was = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+	u8 was = read_bits(inet_csk(sk), icsk_ca_state);
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct prague *p = inet_csk_ca(sk);
 

@@ -182,7 +182,7 @@ static inline void reduced(struct sock *sk, struct accsa *a)
 
 static inline bool reducing(struct sock *sk)
 {
-	u8 state = BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state);
+	u8 state = read_bits(inet_csk(sk), icsk_ca_state);
 
 	return state == TCP_CA_CWR || state == TCP_CA_Recovery;
 }

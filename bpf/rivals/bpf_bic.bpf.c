@@ -110,7 +110,7 @@ void BPF_PROG(bpf_bic_pkts_acked, struct sock *sk, const struct ack_sample *samp
 {
 	struct bpf_bic *b = inet_csk_ca(sk);
 
-	if (BPF_CORE_READ_BITFIELD(inet_csk(sk), icsk_ca_state) == TCP_CA_Open) /* 15/16 of it, 1/16 of this */
+	if (read_bits(inet_csk(sk), icsk_ca_state) == TCP_CA_Open) /* 15/16 of it, 1/16 of this */
 		b->per_ack_q4 += sample->pkts_acked - (b->per_ack_q4 >> Q4);
 }
 

@@ -230,7 +230,7 @@ static inline void check_full_bw(struct bbr3 *b, const struct sample *s)
 
 static inline bool has_sack(const struct tcp_sock *tp)
 {
-	return BPF_CORE_READ_BITFIELD(rates_of(tp), rx_opt.sack_ok);
+	return read_bits(rates_of(tp), rx_opt.sack_ok);
 }
 
 /* 2^20 * 100 */

@@ -149,8 +149,7 @@ update_congestion_signals(struct bbr3 *b, struct path *p, const struct tcp_sock 
 static inline bool
 startup_loses(const struct bbr3 *b, const struct path *p, const struct tcp_sock *tp, const struct sample *s)
 {
-	bool repairs =
-		BPF_CORE_READ_BITFIELD((const struct inet_connection_sock *)tp, icsk_ca_state) == TCP_CA_Recovery;
+	bool repairs = read_bits((const struct inet_connection_sock *)tp, icsk_ca_state) == TCP_CA_Recovery;
 
 	if (!has_sack(tp) && s->newly_lost && repairs)
 		return true;

@@ -28,8 +28,7 @@ law_by_acks(struct formosa *f, const struct tcp_sock *tp, const struct inet_conn
 
 	if (w)
 		timestamp_sample(&w->stamps, tp);
-	if (BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) == TCP_CA_CWR ||
-	    BPF_CORE_READ_BITFIELD(icsk, icsk_ca_state) == TCP_CA_Recovery)
+	if (read_bits(icsk, icsk_ca_state) == TCP_CA_CWR || read_bits(icsk, icsk_ca_state) == TCP_CA_Recovery)
 		return;
 	if (is_cwnd_limited(tp))
 		f->cwnd_limited = true;

@@ -190,7 +190,7 @@ static inline void timestamp_sample(struct timestamps *t, const struct tcp_sock 
 	bool usec = has_usec_timestamps(tp);
 	u32 tsval = tp->rx_opt.rcv_tsval, tsecr = tp->rx_opt.rcv_tsecr, now_us = tp->tcp_mstamp;
 
-	if (!BPF_CORE_READ_BITFIELD(tp, rx_opt.saw_tstamp) || !tsecr)
+	if (!read_bits(tp, rx_opt.saw_tstamp) || !tsecr)
 		return;
 	if (!t->first_us) {
 		t->first_us = now_us | 1;

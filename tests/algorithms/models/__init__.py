@@ -149,8 +149,10 @@ class Model:
         """The ACK waited so much of this RTT on its way, us: (1) and (2) of forward.bpf.h."""
         if not (self.p.forward_delay and tp.rcv_tsval):
             return 0
-        tick, most = 1 if tp.usec_ts else 1000, max(rtt - self.rtt_min, 0)
-        way = (tp.now - (tp.now >> 14) - tp.rcv_tsval * tick) % 2**32
+        tick, most, clock = 1 if tp.usec_ts else 1000, max(rtt - self.rtt_min, 0), tp.now - (tp.now >> 14)
+        if (clock - tp.rcv_tsval * 1000 - self.ack_way) % 2**32 <= 2500:  # by stamps of 1 us a matter of chance
+            return 0
+        way = (clock - tp.rcv_tsval * tick) % 2**32
         wait = (way - self.ack_way + 2**31) % 2**32 - 2**31
         if not self.ack_way or -(2**29) < wait < 0:
             self.ack_way, wait = way, 0

@@ -3,7 +3,6 @@
 #ifndef FAKE_BPF_CORE_READ_H
 #define FAKE_BPF_CORE_READ_H
 
-#define BPF_CORE_READ_BITFIELD(s, field) ((s)->field)
 #define BPF_CORE_READ(s, field) ((s)->field)
 #define bpf_core_field_exists(field) 1
 
