@@ -48,6 +48,8 @@ WRONG = {
     "pack": (program(pack="iperf"), r"programs.1.pack: no pack 'iperf'; did you mean iperf3\?"),
     "key": (program(starts="1s"), r"programs.1.starts: unknown key; did you mean start\?"),
     "key of a pack": ({"packs": {"mine": {"debain": []}}}, r"packs.mine.debain: unknown key; did you mean debian\?"),
+    "suite": ({"packs": {"mine": {"suite": "-o x"}}}, "packs.mine.suite: "),
+    "suite of nothing": ({"packs": {"mine": {"suite": "trixie"}}}, "packs.mine.*: suite: needs debian"),
     "key of a file": (
         {"packs": {"mine": {"files": {"/x": {"sise": 1}}}}},
         r"packs.mine.files./x: sise: unknown key; did you mean size\?",
@@ -114,7 +116,7 @@ def test_a_job_with_programs_is_read_as_it_was_written():
 
 
 def contents(files: dict, program: str = "mine", name: str = "p") -> Contents:
-    return Contents(name, (), files, (("programs.0.run", program),))
+    return Contents(name, (), None, files, (("programs.0.run", program),))
 
 
 @pytest.fixture

@@ -81,6 +81,25 @@ def test_iperf3_tells_what_the_link_carries_and_repeats():
     assert own == pytest.approx(20e6 * 1448 / 1500, rel=0.005)
 
 
+# A case has a pack that comes along, and some numbers of its result.
+PACKS = {
+    "tls": {
+        "page.result.min.http_code": 200,
+        "page.result.p95.ssl_verify_result": 0,
+        "page.result.sum.num_connects": 1,
+    },
+    "python": {"client.result.times.9": 1.3},
+    "quic": {"curl.result.http_code": 200, "curl.result.size_download": 5e6},
+}
+
+
+@pytest.mark.parametrize("name", PACKS)
+def test_a_pack_that_comes_along_works_and_repeats(name):
+    first, second = (run(f"{CASES}:{name}", UML, fresh=True) for _ in range(2))
+    assert first.record["result_sha256"] == second.record["result_sha256"]
+    assert {path: number(first.programs, path) for path in PACKS[name]} == pytest.approx(PACKS[name], rel=0.05)
+
+
 def test_a_page_beside_a_download():
     r = run(f"{CASES}:page", UML)
     assert number(r.programs, "page.took") < 2.5

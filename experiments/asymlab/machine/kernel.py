@@ -54,6 +54,9 @@ class AptSource:
         return Path(f"/usr/share/keyrings/{self.origin.lower()}-archive-keyring.gpg")
 
 
+MISSING = re.compile("Release file|404|Not Found")  # in apt's words: an archive has no such suite
+
+
 def series(release: str) -> tuple[int, ...]:
     """(6, 12) of 6.12.9-amd64."""
     return tuple(map(int, re.findall(r"\d+", release)[:2]))
@@ -133,7 +136,7 @@ def suites(arch: Arch, what: str, say) -> Iterator[tuple[str, str, list[str]]]:
         try:
             update(options)
         except LabError as e:
-            if re.search(r"Release file|404|Not Found", str(e)):
+            if MISSING.search(str(e)):
                 continue
             raise
         yield suite, arch.kernels[source.origin], options

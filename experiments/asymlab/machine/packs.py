@@ -34,7 +34,7 @@ from . import elf, ldcache
 from .arch import NATIVE
 from .build import BUNDLE, START
 from .cpio import Cpio
-from .kernel import alone, apt_options, apt_source, show, update
+from .kernel import MISSING, alone, apt_options, apt_source, show, update
 
 FOLDER = BUILD / "packs"
 SUFFIX = ".cpio"
@@ -103,14 +103,14 @@ def _definition(pack: Contents) -> str:
         place: file.model_dump() if isinstance(file, Content) else hashlib.sha256(read(file, FILE_MAX)).hexdigest()
         for place, file in pack.files.items()
     }
-    return json.dumps([FORMAT, pack.name, pack.debian, files, pack.programs], sort_keys=True)
+    return json.dumps([FORMAT, pack.name, pack.debian, pack.suite, files, pack.programs], sort_keys=True)
 
 
 def _of(definition: str, pack: Contents) -> bytes:
     note = FOLDER / "made" / hashlib.sha256(definition.encode()).hexdigest()
     if kept := _kept(note):
         return kept
-    tree, versions = _debian(pack.debian, f"packs.{pack.name}.debian") if pack.debian else ({}, [])
+    tree, versions = _debian(pack.debian, pack.suite, f"packs.{pack.name}") if pack.debian else ({}, [])
     tree |= dict(_own(pack))
     _check(tree, pack)
     data = _packed(tree, versions, pack.name)
@@ -156,18 +156,24 @@ def _packed(tree: Tree, versions: list[str], name: str) -> bytes:
 # --- Debian's packages ---------------------------------------------------------------------
 
 
-def _debian(packages: tuple[str, ...], key: str) -> tuple[Tree, list[str]]:
-    """Their files, with those of all that they depend on; and their names and versions."""
+def _debian(packages: tuple[str, ...], suite: str | None, key: str) -> tuple[Tree, list[str]]:
+    """Their files, with those of all that they depend on; and their names and versions. None: this machine's suite."""
     with alone(NATIVE) as cache:
         source = apt_source(BUILD / "apt")
-        options = apt_options(source, source.codename, NATIVE)
-        console.print(f"{key}: fetching {', '.join(packages)} of {source.codename}")
-        update(options)
+        suite = suite or source.codename
+        options = apt_options(source, suite, NATIVE)
+        console.print(f"{key}.debian: fetching {', '.join(packages)} of {suite}")
+        try:
+            update(options)
+        except LabError as e:
+            if MISSING.search(str(e)):
+                raise LabError(f"{key}.suite: {source.site} has no suite {suite!r}") from None
+            raise
         for package in packages:
             if not show(options, package):
                 like = get_close_matches(package, sh("apt-cache", *options, "pkgnames").split(), 1)
                 hint = f"; did you mean {like[0]}?" if like else ""
-                raise LabError(f"{key}: no package {package!r} in {source.codename}{hint}")
+                raise LabError(f"{key}.debian: no package {package!r} in {suite}{hint}")
         with tempfile.TemporaryDirectory(dir=cache) as tmp:
             status = Path(tmp, "status")
             status.write_text("".join(map(_installed, sorted({*HOST_ONLY} - {*packages}))))

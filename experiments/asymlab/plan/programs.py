@@ -65,6 +65,7 @@ Start = Annotated[
 Place = Annotated[int | str, BeforeValidator(_place), _either(NUMBER, "left", "right")]
 Ends = Annotated[int | str, BeforeValidator(_ends), _either(NUMBER, "running", "any")]
 Package = Annotated[str, BeforeValidator(_package), WithJsonSchema({"type": "string"})]
+Suite = Annotated[str, Field(pattern="^[a-z][a-z-]{1,39}$")]
 
 
 class Content(Model):
@@ -103,14 +104,14 @@ OneFile = Annotated[Any, BeforeValidator(_file), WithJsonSchema({"type": "string
 class Pack(Model):
     """The files that programs find in the guest. They are in the run's identity by their hash.
 
-    `iperf3` and `web` come along: a program names them without a table.
+    Others [come along](programs.md#a-scenario): a program names them without a table.
     """
 
     debian: list[Package] = Field(
-        [],
-        max_length=40,
-        description="Packages of this machine's suite. They are fetched with what they depend on, and unpacked. "
-        "None is installed.",
+        [], max_length=40, description="Packages, fetched with what they depend on, and unpacked. None is installed."
+    )
+    suite: Suite | None = Field(
+        None, description='Their suite, such as `"trixie"`.', json_schema_extra={"without": "this machine's own"}
     )
     files: dict[str, OneFile] = Field(
         {},
@@ -122,6 +123,8 @@ class Pack(Model):
     def _something_in_plain_places(self) -> Self:
         if not self.debian and not self.files:
             raise ValueError("must have debian or files")
+        if self.suite and not self.debian:
+            raise ValueError("suite: needs debian")
         for place in self.files:
             if not PLACE.fullmatch(place) or posixpath.normpath(place) != place:
                 raise ValueError(f"files.{short(place)}: must be a whole path in the guest, such as '/usr/bin/mine'")
@@ -267,6 +270,7 @@ class Contents:
 
     name: str
     debian: tuple[str, ...]
+    suite: str | None
     files: dict[str, Path | Content]
     programs: tuple[tuple[str, str], ...]  # the key that names one, and its name
 
@@ -284,11 +288,12 @@ def contents(s: Any, folder: Callable[[str], Path]) -> Iterator[Contents]:
         used.setdefault(pack_of(i, program, s), []).append((f"programs.{i}.run", program.run[0]))
     for name, programs in sorted(used.items()):
         own = s.packs.get(name)
+        pack = own or along()[name]
         files: dict[str, Path | Content] = {}
-        for place, file in (own or along()[name]).files.items():
+        for place, file in pack.files.items():
             key = f"packs.{name}.files.{place}"
             files[place] = _in(folder(key) if own else ALONG.parent, file, key) if isinstance(file, str) else file
-        yield Contents(name, tuple((own or along()[name]).debian), files, tuple(programs))
+        yield Contents(name, tuple(pack.debian), pack.suite, files, tuple(programs))
 
 
 def _in(folder: Path, file: str, key: str) -> Path:

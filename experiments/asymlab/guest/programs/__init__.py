@@ -45,7 +45,10 @@ WRITABLE = ("tmp", "run", "dev", "var/tmp", "var/log", "var/cache")
 GRACE_S = 1.0  # between the two signals
 STACK = 256 << 10
 NO_FLOW = Flow(0, "", "", "", "", "", 0, None, None)
-ENVIRONMENT = {"PATH": "/usr/bin:/usr/sbin", "HOME": "/tmp", "LC_ALL": "C", "PYTHONHASHSEED": "0"}
+ENVIRONMENT = {
+    **{"PATH": "/usr/bin:/usr/sbin", "HOME": "/tmp", "LC_ALL": "C", "PYTHONHASHSEED": "0"},
+    "OPENSSL_ia32cap": "~0x4000000000000010:~0x40000",  # no rdrand, rdtsc and rdseed: they are the host's
+}
 
 
 @dataclass(frozen=True)
