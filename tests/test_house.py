@@ -25,7 +25,7 @@ ORDER = [
     "machine",
     "run",
     ("report", "conformance", "profile"),
-    ("link", "dossier", "testing"),
+    ("link", "dossier", "testing", "worst"),
     "options",
     "commands",
     "cli",

@@ -9,13 +9,34 @@ import signal
 import sys
 
 from . import LabError
-from .commands import comparison, costs, dossiers, image, kernels, link, published, run, selftests, suites, traces
+from .commands import (
+    comparison,
+    costs,
+    dossiers,
+    image,
+    kernels,
+    link,
+    published,
+    run,
+    selftests,
+    suites,
+    traces,
+    worst,
+)
 from .console import console
 from .options import Command
 from .paths import BUILD, INSTALLED
 
 COMMANDS = (
-    *(*image.COMMANDS, *run.COMMANDS, *link.COMMANDS, *dossiers.COMMANDS, *costs.COMMANDS, *traces.COMMANDS),
+    *(
+        *image.COMMANDS,
+        *run.COMMANDS,
+        *link.COMMANDS,
+        *worst.COMMANDS,
+        *dossiers.COMMANDS,
+        *costs.COMMANDS,
+        *traces.COMMANDS,
+    ),
     *(*suites.COMMANDS, *kernels.COMMANDS, *selftests.COMMANDS, *comparison.COMMANDS, *published.COMMANDS),
 )
 

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The aims of a search: how bad a controller is on a path, as a number of one or two runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..results.metrics import jain
+from ..results.store import Run
+
+OTHER = "cubic"  # the usual controller, whose place ours has
+Flows = list[dict]
+
+
+@dataclass(frozen=True)
+class Aim:
+    """`runs`: the flows of each run, by its title, for a controller and a number of its flows. `value`: how good the
+    controller is in these runs, for that number; a search makes it small. NaN: they do not tell."""
+
+    about: str
+    runs: Callable[[str, int], dict[str, Flows]]
+    value: Callable[[list[Run], int], float]
+    flows: int = 1  # if nobody says
+
+
+def same(name: str, count: int) -> Flows:
+    return [{"controller": name} | ({"count": count} if count > 1 else {})]
+
+
+def goodput(run: Run, first: int, count: int) -> float:
+    """The sum of these flows, bit/s."""
+    return sum(flow["goodput_bps"] for flow in run.metrics["flows"][first : first + count])
+
+
+def part(value: float, whole: float) -> float:
+    return value / whole if whole else float("nan")
+
+
+def _in_place_of(name: str, count: int) -> dict[str, Flows]:
+    return {name: same(name, count), OTHER: same(OTHER, count)}
+
+
+def _beside(name: str, count: int) -> dict[str, Flows]:
+    others = same(OTHER, count)
+    return {f"{who} beside {OTHER}": same(who, count) + others for who in (name, OTHER)}
+
+
+def _alone(name: str, count: int) -> dict[str, Flows]:
+    return {name: same(name, count)}
+
+
+def _sent_once(run: Run, count: int) -> float:
+    """The part of the data packets that were not sent again."""
+    again = sum(flow["retransmits"] for flow in run.metrics["flows"][:count])
+    return 1 - part(again, run.metrics["forward"]["packets"])
+
+
+def _room(run: Run, count: int) -> float:
+    """The part of an RTT that no queue makes, for the median of the first flow."""
+    rtt = run.metrics["flows"][0].get("rtt_s") or {}
+    return part(run.job.probes[0].base_rtt_us / 1e6, rtt.get("p50", 0))
+
+
+AIMS = {
+    "goodput": Aim(
+        f"its goodput, in parts of {OTHER}'s in its place",
+        _in_place_of,
+        lambda runs, n: part(goodput(runs[0], 0, n), goodput(runs[1], 0, n)),
+    ),
+    "harm": Aim(
+        f"the goodput of {OTHER} beside it, in parts of that beside {OTHER}",
+        _beside,
+        lambda runs, n: part(goodput(runs[0], n, n), goodput(runs[1], n, n)),
+    ),
+    "share": Aim(
+        "Jain's index of its own flows",
+        _alone,
+        lambda runs, n: jain(np.array([flow["goodput_bps"] for flow in runs[0].metrics["flows"][:n]])),
+        flows=4,
+    ),
+    "loss": Aim(
+        "the part of the data packets that it does not send again", _alone, lambda runs, n: _sent_once(runs[0], n)
+    ),
+    "queue": Aim("the RTT of an empty path, in parts of its median", _alone, lambda runs, n: _room(runs[0], n)),
+}

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""A box of paths: a point of the unit cube is one of them, as the tree of a scenario."""
+
+from __future__ import annotations
+
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from .. import LabError
+from ..plan.quantities import Rate, Share, Time
+from ..plan.queues import ANYWHERE
+
+DEFAULT = Path(__file__).with_name("box.toml")
+MTU = 1500
+NONE_BELOW = 0.2  # of a quantity that may be none: in this part of its range it is
+DECADES = 100  # from the least to the most of the rest, where the box begins at none
+LEAST_KBIT = 2  # of any rate
+DIGITS = 3  # of a number in a scenario
+PACKETS, ROUNDS, LEAST_S, MOST_S = 10_000, 60, 6, 30  # of a run
+
+Point = tuple[float, ...]
+
+
+def rounded(value: float) -> float:
+    return float(f"{value:.{DIGITS}g}")
+
+
+def kbit(rate: float, least: float) -> str:
+    return f"{rounded(max(rate, least)):.10g}kbit"
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A quantity of paths. `neutral` is its value on a plain path."""
+
+    name: str
+    kind: Any  # of its text; None: a plain number
+    unit: str
+    scale: float  # units in what the kind makes of a text
+    neutral: float
+    whole: bool = False
+    bounds: tuple[float, float] = (0, float("inf"))
+
+
+@dataclass(frozen=True)
+class Choice:
+    name: str
+    values: tuple[str, ...]  # all that there are; the first is a plain path's
+
+    @property
+    def neutral(self) -> str:
+        return self.values[0]
+
+
+QUANTITIES = (
+    Quantity("rate", Rate, "kbit", 1e3, float("nan"), bounds=(100, 1e6)),
+    Quantity("ratio", None, "", 1, 1, bounds=(1, 2000)),
+    Quantity("rtt", Time, "ms", 1e3, float("nan"), bounds=(2, 2000)),
+    Quantity("queue", None, "", 1, 1, bounds=(0.01, 100)),
+    Quantity("back_queue", None, "", 1, 200, whole=True, bounds=(1, 10_000)),
+    Quantity("loss", Share, "%", 0.01, 0, bounds=(0, 50)),
+    Quantity("burst", None, "", 1, 1, bounds=(1, 50)),
+    Quantity("jitter", Time, "ms", 1e3, 0, bounds=(0, 500)),
+    Quantity("reorder", Share, "%", 0.01, 0, bounds=(0, 50)),
+    Quantity("uploads", None, "", 1, 0, whole=True, bounds=(0, 50)),
+    Quantity("change", None, "", 1, 1, bounds=(0.01, 100)),
+)
+CHOICES = (Choice("ack", ("delayed", "every")), Choice("aqm", ("none", *ANYWHERE)))
+OF_NAME: dict[str, Quantity | Choice] = {known.name: known for known in (*QUANTITIES, *CHOICES)}
+
+
+@dataclass(frozen=True)
+class Range:
+    """A quantity from `low` to `high` in its unit, in equal steps of its logarithm."""
+
+    of: Quantity
+    low: float
+    high: float
+
+    def value(self, x: float) -> float:
+        if self.low == 0:
+            if x < NONE_BELOW:
+                return 0
+            low, x = self.high / DECADES, (x - NONE_BELOW) / (1 - NONE_BELOW)
+        else:
+            low = self.low
+        exact = low * (self.high / low) ** x
+        return round(exact) if self.of.whole else rounded(exact)
+
+
+@dataclass(frozen=True)
+class Values:
+    of: Choice
+    values: tuple[str, ...]
+
+    def value(self, x: float) -> str:
+        return self.values[min(int(x * len(self.values)), len(self.values) - 1)]
+
+
+@dataclass(frozen=True)
+class Box:
+    sides: tuple[Range | Values, ...]
+
+    def path(self, point: Point) -> dict[str, Any]:
+        """The values of a point, by their names; a plain path's for what the box does not have."""
+        values: dict[str, Any] = {known.name: known.neutral for known in OF_NAME.values()}
+        return values | {side.of.name: side.value(x) for side, x in zip(self.sides, point)}
+
+
+def read(file: Path) -> Box:
+    """LabError names the file, the key, and what it may have."""
+    try:
+        tree = tomllib.loads(file.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
+        raise LabError(f"{file}: {getattr(e, 'strerror', None) or e}") from None
+    if unknown := sorted(tree.keys() - OF_NAME.keys()):
+        raise LabError(f"{file}: {unknown[0][:40]}: not a quantity; there are {', '.join(OF_NAME)}")
+    if missing := [name for name in ("rate", "rtt") if name not in tree]:
+        raise LabError(f"{file}: {missing[0]}: a box has it")
+    return Box(tuple(_side(file, known, tree[name]) for name, known in OF_NAME.items() if name in tree))
+
+
+def _side(file: Path, known: Quantity | Choice, given: Any) -> Range | Values:
+    where = f"{file}: {known.name}"
+    if isinstance(known, Choice):
+        if not isinstance(given, list) or not given or not set(map(str, given)) <= set(known.values):
+            raise LabError(f"{where}: a list of {', '.join(known.values)}")
+        return Values(known, tuple(dict.fromkeys(given)))
+    if not isinstance(given, list) or len(given) != 2:
+        raise LabError(f"{where}: the least and the most, a list of two")
+    low, high = (_number(where, known, value) for value in given)
+    least, most = known.bounds
+    if not least <= low <= high <= most:
+        raise LabError(f"{where}: from {least:g} to {most:g}{known.unit} at the most, the less first")
+    if low == 0 < known.neutral or (low != high and low < 0):
+        raise LabError(f"{where}: must be more than 0")
+    return Range(known, low, high)
+
+
+def _number(where: str, known: Quantity, value: Any) -> float:
+    if known.kind is None:
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
+            raise LabError(f"{where}: {value!r} is no number")
+        return float(value)
+    try:
+        return TypeAdapter(known.kind).validate_python(value) / known.scale
+    except ValidationError as e:
+        raise LabError(f"{where}: {e.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+
+
+# --- a scenario ----------------------------------------------------------------------------
+
+
+def packets(path: dict[str, Any]) -> int:
+    """The limit of the data's queue."""
+    return max(round(path["queue"] * path["rate"] * path["rtt"] / 8 / MTU), 2)
+
+
+def seconds(path: dict[str, Any]) -> int:
+    """A run's length: PACKETS or ROUNDS, between LEAST_S and MOST_S."""
+    pps = path["rate"] * 1000 / 8 / MTU
+    return round(min(max(PACKETS / pps, ROUNDS * path["rtt"] / 1000, LEAST_S), MOST_S))
+
+
+def chance(path: dict[str, Any]) -> bool:
+    """Whether another seed gives other runs."""
+    return bool(path["loss"] or path["jitter"] or path["reorder"] or path["aqm"] == "pie")
+
+
+def tree(path: dict[str, Any], flows: list[dict]) -> dict[str, Any]:
+    """A scenario of that path with these flows toward its receivers."""
+    half = f"{path['rtt'] / 2:g}ms"
+    forward: dict[str, Any] = {"rate": kbit(path["rate"], 0), "delay": half, "queue": packets(path)}
+    reverse: dict[str, Any] = {"rate": kbit(path["rate"] / path["ratio"], LEAST_KBIT), "delay": half}
+    reverse["queue"] = path["back_queue"]
+    if path["loss"]:
+        forward["loss"] = f"{path['loss']:g}%"
+        if path["burst"] > 1:
+            forward["loss_burst"] = path["burst"]
+    if jitter := min(path["jitter"], path["rtt"] / 2):
+        for way in (forward, reverse):
+            way["jitter"] = f"{jitter:g}ms"
+    elif path["reorder"]:  # a path has one of both
+        forward["reorder"] = f"{path['reorder']:g}%"
+    if path["aqm"] != "none":
+        forward[path["aqm"]] = {}
+    whole = seconds(path)
+    own = [flow | {"ack": path["ack"]} for flow in flows]
+    if path["uploads"]:
+        own.append({"controller": "cubic", "direction": "reverse", "count": path["uploads"]})
+    scenario: dict[str, Any] = {
+        "title": "a path",
+        "id": "WORST",
+        "profile": "tuned",
+        "path": {"mtu": MTU, "forward": forward, "reverse": reverse},
+        "flows": own,
+        "run": {"duration": f"{whole}s", "measure_from": f"{max(whole // 4, 1)}s", "traffic": "plain"},
+    }
+    if path["change"] != 1:
+        rate = kbit(path["rate"] * path["change"], LEAST_KBIT)
+        scenario["changes"] = [{"at": f"{whole // 2}s", "direction": "forward", "rate": rate}]
+    return scenario

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""On which path a controller fails most: `asymlab worst NAME`.
+
+It searches a box of paths (rates, RTT, queues, loss, jitter, reordering, uploads, AQM, a change of the rate) for the
+one where an aim is worst, and makes the path that it finds plain: what does not matter goes. A search has a seed and a
+number of paths; the same command gives the same search, and one that was interrupted goes on. --box FILE is a box of
+yours; the default is printed by --box default.
+
+The worst path is a scenario in build/worst, beside a picture of the search: `asymlab run` repeats it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .. import LabError
+from ..console import console
+from ..controllers import LINUX
+from ..machine.image import Image
+from ..paths import BUILD, near
+from ..plan import objects, scenario
+from ..plan.scenario import Case
+from ..plan.toml import toml
+from ..results.store import Run
+from ..run import local
+from ..run.cost import survey
+from ..run.tasks import Task, plan_runs
+from . import box
+from .aims import AIMS, Aim
+from .search import Trial, least, search
+
+FOLDER = BUILD / "worst"
+WALL_LIMIT_S = 600  # of a run that takes some seconds
+SEEDS = 3
+AS_BAD = 0.1  # a plainer path may be better by this part of the value
+
+
+@dataclass(frozen=True)
+class Question:
+    """The search that somebody asked for."""
+
+    controller: str  # a name, or a file's whole name
+    aim: str
+    flows: int
+    paths: int
+    seed: int
+    box: box.Box
+
+    @property
+    def of(self) -> Aim:
+        return AIMS[self.aim]
+
+    @property
+    def name(self) -> str:
+        """The beginning of its files' names."""
+        return f"{self.called}-{self.aim}-{self.flows}-{self.seed}"
+
+    @property
+    def called(self) -> str:
+        """The controller's name, for a file's without its folder and suffix."""
+        return re.sub(r"[^\w-]", "_", Path(self.controller).name.partition(".")[0])
+
+    def tree(self, path: dict[str, Any]) -> dict[str, Any]:
+        """The scenario: a case for each run."""
+        runs = self.of.runs(self.controller, self.flows)
+        trees = {title: box.tree(path, flows) for title, flows in runs.items()}
+        titles = {title: title.replace(self.controller, self.called) for title in trees}
+        points = [{"title": titles[title], "flows": tree["flows"]} for title, tree in trees.items()]
+        return next(iter(trees.values())) | {"sweep": {"points": points}}
+
+
+def question(controller: str, aim: str, flows: int | None, paths: int, seed: int, file: Path | None) -> Question:
+    given = box.read(file or box.DEFAULT)
+    count = flows or AIMS[aim].flows
+    if aim == "share" and count < 2:
+        raise LabError("--flows 1: shares are those of two flows or more")
+    return Question(objects.absolute(controller, LINUX), aim, count, paths, seed, given)
+
+
+class Lab:
+    """Runs paths, and gives their values."""
+
+    def __init__(self, question: Question, guest: Image, jobs: int | None):
+        self.question, self.guest, self.jobs = question, guest, jobs
+        FOLDER.mkdir(parents=True, exist_ok=True)
+        self.failed: list[str] = []
+
+    def cases(self, path: dict[str, Any], name: str = "try") -> dict[int, list[Case]]:
+        """By their seeds: on a path with chance a single run may be bad luck."""
+        file = FOLDER / f"{self.question.name}-{name}.toml"
+        file.write_text(toml(self.question.tree(path)))
+        seeds = range(1, SEEDS + 1) if box.chance(path) else (1,)
+        return {seed: scenario.load(file, seeds=(seed,)) for seed in seeds}
+
+    def judge(self, points: list[box.Point]) -> list[float]:
+        return self.values([self.question.box.path(point) for point in points])
+
+    def values(self, paths: list[dict[str, Any]]) -> list[float]:
+        planned = [self.tasks(path) for path in paths]
+        done = self.run([task for seeds in planned for tasks in seeds for task in tasks])
+        values = [[self._value([done.get(task.key) for task in tasks]) for tasks in seeds] for seeds in planned]
+        return [math.nan if any(map(math.isnan, of_seeds)) else statistics.median(of_seeds) for of_seeds in values]
+
+    def tasks(self, path: dict[str, Any], name: str = "try") -> list[list[Task]]:
+        """Those of each seed."""
+        return [plan_runs(cases, self.guest) for cases in self.cases(path, name).values()]
+
+    def run(self, tasks: list[Task]) -> dict[str, Run]:
+        work = survey(tasks)
+        done = dict(work.done)
+        with contextlib.closing(
+            local.runs(work.left, self.guest, self.jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
+        ) as under_way:
+            for task, result in under_way:
+                if isinstance(result, LabError):
+                    self.failed.append(str(result))
+                else:
+                    done[task.key] = result
+        return done
+
+    def _value(self, runs: list[Run | None]) -> float:
+        """NaN where a run failed or is invalid."""
+        valid = [run for run in runs if run and run.valid]
+        self.failed += [run.record["invalid"][0] for run in runs if run and not run.valid]
+        return self.question.of.value(valid, self.question.flows) if len(valid) == len(runs) else math.nan
+
+
+def plain(path: dict[str, Any], value: float, lab: Lab) -> tuple[dict[str, Any], float]:
+    """A path with as little that is odd as keeps the value, and its value. Each quantity that may be a plain path's
+    becomes so; numbers keep one digit if they may."""
+    names = [name for name, known in box.OF_NAME.items() if path[name] != known.neutral]
+    for name in names:
+        neutral = box.OF_NAME[name].neutral
+        digit = path[name] if isinstance(path[name], str) else type(path[name])(float(f"{path[name]:.1g}"))
+        for v in (v for v in (neutral, digit) if v == v and v != path[name]):
+            less = path | {name: v}
+            (other,) = lab.values([less])
+            if other <= value + AS_BAD * abs(value):
+                path, value = less, min(value, other)
+                break
+    return path, value
+
+
+def look(question: Question, guest: Image, jobs: int | None, picture) -> None:
+    """Search, make plain, tell. `picture`: draws the trials."""
+    lab = Lab(question, guest, jobs)
+    console.print(f"{question.aim}: {question.of.about}; the least is the worst")
+    trials: list[Trial] = []
+    for generation in search(len(question.box.sides), question.paths, question.seed, lab.judge):
+        trials += generation
+        if best := least(trials):
+            console.print(f"{len(trials)} of {question.paths} paths, the worst {best.value:.3g}")
+    best = least(trials)
+    (FOLDER / f"{question.name}-try.toml").unlink(missing_ok=True)
+    if not best:
+        raise LabError(f"no path of {len(trials)} was measured: {lab.failed[0] if lab.failed else 'no reason'}")
+    path, _ = plain(question.box.path(best.point), best.value, lab)
+    tasks = lab.tasks(path, "worst")
+    done = lab.run([task for of_seed in tasks for task in of_seed])
+    (FOLDER / f"{question.name}-try.toml").unlink(missing_ok=True)
+    told(question, best, path, [[done[task.key] for task in of_seed] for of_seed in tasks], lab)
+    file = FOLDER / f"{question.name}.png"
+    file.write_bytes(picture(question, trials))
+    seeds = f" --seeds {len(tasks)}" if len(tasks) > 1 else ""
+    console.print(f"picture: {near(file)}\nrepeat: asymlab run {near(tasks[0][0].case.file)}{seeds}")
+
+
+def told(question: Question, best: Trial, path: dict[str, Any], seeds: list[list[Run]], lab: Lab) -> None:
+    first = question.box.path(best.point)
+    sides = {side.of.name for side in question.box.sides}
+    for name, known in box.OF_NAME.items():
+        if name in sides or path[name] != known.neutral:
+            unit = getattr(known, "unit", "")
+            was = "" if first[name] == path[name] else f"   ({first[name]}{unit} as found)"
+            console.print(f"  {name:<11} {path[name]}{unit}{was}")
+    for runs in seeds:
+        value = question.of.value(runs, question.flows)
+        carried = ", ".join(f"{run.record['name']} {run.metrics['goodput_bps'] / 1e6:.3f} Mbit/s" for run in runs)
+        console.print(f"seed {runs[0].record['seed']}: {value:.3g}; in all {carried}")
+    console.print(f"{best.value:.3g} as found{', a median of seeds' * (len(seeds) > 1)}: {question.of.about}")
+    console.print(f"result_sha256 {seeds[0][0].record['result_sha256']}, of the first run")
+    if lab.failed:
+        console.print(f"{len(lab.failed)} runs told nothing, the first: {lab.failed[0]}")

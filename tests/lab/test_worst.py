@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The search for a controller's worst path: its boxes, its steps, its aims, and a controller that is bad on purpose."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import tomllib
+
+import numpy as np
+import pytest
+
+from asymlab import LabError
+from asymlab.plan import scenario
+from asymlab.plan.toml import toml
+from asymlab.worst import box, worst
+from asymlab.worst.aims import AIMS
+from asymlab.worst.search import least, search
+from tests.ktap import built
+from tests.shared import LAB, asymlab, one_line
+
+RTT = 'rtt = ["5ms", "200ms"]\n'
+SMALL = f'rate = ["2mbit", "2mbit"]\n{RTT}queue = [1, 1]\n'
+# A window of ten packets, whatever the path.
+DEAF = """#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+char _license[] SEC("license") = "GPL";
+
+SEC("struct_ops") void BPF_PROG(deaf_avoid, struct sock *sk, __u32 ack, __u32 acked)
+{
+	((struct tcp_sock *)sk)->snd_cwnd = 10;
+}
+SEC("struct_ops") __u32 BPF_PROG(deaf_ssthresh, struct sock *sk) { return 10; }
+SEC("struct_ops") __u32 BPF_PROG(deaf_undo, struct sock *sk) { return 10; }
+
+SEC(".struct_ops") struct tcp_congestion_ops deaf = {
+	.cong_avoid = (void *)deaf_avoid, .ssthresh = (void *)deaf_ssthresh, .undo_cwnd = (void *)deaf_undo, .name = "deaf",
+};
+"""
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(text: str):
+        (tmp_path / "box.toml").write_text(text)
+        return tmp_path / "box.toml"
+
+    return write
+
+
+# --- boxes ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        (f"rate = 5\n{RTT}", "rate: the least and the most, a list of two"),
+        (f'rate = ["1mbit"]\n{RTT}', "rate: the least and the most, a list of two"),
+        (f'rate = ["9mbit", "1mbit"]\n{RTT}', "rate: from 100 to 1e+06kbit at the most, the less first"),
+        (f'rate = ["1mbit", "9parsec"]\n{RTT}', "rate: '9parsec' is not a quantity such as"),
+        ('rate = ["1mbit", "2mbit"]', "rtt: a box has it"),
+        (f"{SMALL}ratio = [0, 5]", "ratio: from 1 to 2000 at the most"),
+        (f'{SMALL}ratio = ["1", 5]', "ratio: '1' is no number"),
+        (f"{SMALL}ratio = [nan, 5]", "ratio: from 1 to 2000"),
+        (f'{SMALL}loss = ["0%", "90%"]', "loss: from 0 to 50%"),
+        (f"{SMALL}width = [1, 2]", "width: not a quantity; there are rate, ratio"),
+        (f'{SMALL}aqm = ["drop"]', "aqm: a list of none, "),
+        (f"{SMALL}ack = []", "ack: a list of delayed, every"),
+        ("rate =", "box.toml: Invalid value"),
+    ],
+)
+def test_a_box_that_is_none(file, text, why):
+    with pytest.raises(LabError) as error:
+        box.read(file(text))
+    assert "box.toml: " in str(error.value) and why in str(error.value)
+
+
+def test_a_box_that_is_not_there(tmp_path):
+    with pytest.raises(LabError, match="nowhere.toml: No such file"):
+        box.read(tmp_path / "nowhere.toml")
+
+
+def test_the_default_box_has_all_and_each_of_its_points_is_a_scenario(tmp_path):
+    default = box.read(box.DEFAULT)
+    assert [side.of.name for side in default.sides] == list(box.OF_NAME) == list(tomllib.loads(box.DEFAULT.read_text()))
+    rng = np.random.default_rng(1)
+    corners = itertools.islice(itertools.product((0.0, 1.0), repeat=len(default.sides)), 0, None, 97)
+    for point in (*corners, *rng.uniform(size=(100, len(default.sides)))):
+        path = default.path(tuple(map(float, point)))
+        (tmp_path / "a.toml").write_text(toml(box.tree(path, [{"controller": "cubic"}])))
+        (case,) = scenario.load(tmp_path / "a.toml")
+        assert case.scenario.path.forward.rate == round(path["rate"] * 1000)
+
+
+def test_a_side_goes_from_its_least_to_its_most():
+    rate, loss = (box.Range(box.OF_NAME[name], low, high) for name, low, high in (("rate", 2e3, 2e4), ("loss", 0, 2)))
+    assert [rate.value(x) for x in (0, 0.5, 1)] == [2000, 6320, 20000]
+    assert [loss.value(x) for x in (0, 0.19, 0.2, 0.6, 1)] == [0, 0, 0.02, 0.2, 2]
+
+
+# --- the search ----------------------------------------------------------------------------
+
+
+def bowl(points):
+    """Its least is 0 at 0.7, and some of it tells nothing."""
+    return [math.nan if point[0] < 0.1 else sum((x - 0.7) ** 2 for x in point) for point in points]
+
+
+def test_it_finds_the_least_and_goes_the_same_way_again():
+    first = list(itertools.chain(*search(5, 400, 1, bowl)))
+    assert 400 <= len(first) < 410 and least(first).value < 1e-3
+    assert list(itertools.chain(*search(5, 400, 1, bowl)))[:50] == first[:50]
+    assert list(itertools.chain(*search(5, 50, 2, bowl)))[:20] != first[:20]
+
+
+def test_where_nothing_is_told_there_is_no_least():
+    assert least(list(itertools.chain(*search(3, 30, 1, lambda points: [math.nan] * len(points))))) is None
+
+
+# --- a controller that is bad on purpose ---------------------------------------------------
+
+
+@built
+@pytest.mark.lab
+def test_it_finds_the_long_path_of_a_window_that_never_grows(tmp_path, file):
+    """Its goodput is ten packets an RTT. The scenario is left without what does not matter, and the command is repeated
+    from the store."""
+    (tmp_path / "deaf.bpf.c").write_text(DEAF)
+    given = file(SMALL + 'ack = ["every", "delayed"]\naqm = ["fq_codel", "none"]\n')
+    words = ("worst", tmp_path / "deaf.bpf.c", "--box", given, "--paths", "20", "--image", LAB)
+    r = asymlab(*words, timeout=600)
+    assert r.returncode == 0, r.stderr
+    found = tomllib.loads((worst.FOLDER / "deaf-goodput-1-1-worst.toml").read_text())
+    (worst.FOLDER / "deaf-goodput-1-1.png").unlink()
+    rtt = 2 * float(found["path"]["forward"]["delay"].removesuffix("ms"))
+    value = float(r.stderr.split("seed 1: ")[1].split(";")[0])
+    assert rtt > 100 and value == pytest.approx(10 * 1500 * 8 / (rtt / 1e3) / 2e6, rel=0.15)
+    assert "fq_codel" not in found["path"]["forward"] and found["flows"][0]["ack"] == "delayed"
+    assert [point["title"] for point in found["sweep"]["points"]] == ["deaf", "cubic"]
+    again = asymlab(*words, timeout=600)
+    assert again.stderr == r.stderr and (worst.FOLDER / "deaf-goodput-1-1.png").exists()
+    for left in worst.FOLDER.glob("deaf-goodput-1-1*"):
+        left.unlink()
+
+
+def test_what_is_asked_wrong():
+    one_line(asymlab("worst", "cubic", "--aim", "share", "--flows", "1", "--image", LAB), "--flows 1: shares are those")
+    one_line(asymlab("worst", "nosuch", "--paths", "1", "--image", LAB), "no controller 'nosuch'; there are accsa")
+
+
+def test_each_aim_is_told():
+    shown = " ".join(asymlab("worst", "--help").stdout.split())
+    assert all(f"{name}: {aim.about}" in shown for name, aim in AIMS.items())
