@@ -83,6 +83,7 @@ WRONG = {
     ),
     "no file": ({"packs": {"mine": {"files": {"/x": "./none"}}}}, "packs.mine.files./x: no such file: /.*/none"),
     "unused": ({"packs": {"other": {"debian": ["curl"]}}, **program(pack="mine")}, r"programs.0.pack: is missing"),
+    "flows": ({"hosts": {"server": {"flows": 0}}}, "hosts.server.flows: 0 must be an entry with hosts of its own"),
     "controller": ({"hosts": {"server": {"controller": "cubik"}}}, "hosts.server.controller: no controller 'cubik'"),
 }
 
@@ -103,6 +104,25 @@ def test_a_scenario_without_flows_needs_programs(scenario_file):
 def test_programs_run_in_the_cage_of_uml_alone(scenario_file, engine, where):
     with pytest.raises(LabError, match=f"programs: run with --engine uml alone, not with {where}"):
         _refuse_programs(scenario.load(scenario_file(LINUX, SOUND)), engine)
+
+
+def sharing(**keys) -> dict:
+    hosts = {"server": {"at": "left", "flows": 0, **keys}, "laptop": {"at": "right", "flows": 0, "controller": "cubic"}}
+    return {key: SOUND[key] for key in ("packs", "programs")} | {"hosts": hosts}
+
+
+def test_programs_run_on_the_hosts_of_flows(scenario_file):
+    job = plan_job(scenario.load(scenario_file(LINUX, sharing()))[0], 1)
+    assert isinstance(job, WithPrograms) and job.programs[0].node == job.flows[0].src
+    assert job.names == {"server": job.flows[0].src_addr, "laptop": job.flows[0].dst_addr}
+    attrs = {route.node: route.attrs for route in job.routes if route.dst == "default"}
+    assert "congctl reno" in attrs[job.flows[0].src] and "congctl cubic" in attrs[job.flows[0].dst]
+
+
+@pytest.mark.parametrize("keys", [{"controller": "reno"}, {"ack": "every"}, {"extra_delay": "1ms"}, {"at": "right"}])
+def test_the_settings_of_a_host_of_flows_are_theirs(scenario_file, keys):
+    with pytest.raises(LabError, match="hosts.(server|laptop)[^ ]*: is (that of the flows|the same host as server)"):
+        scenario.load(scenario_file(LINUX, sharing(**keys)))
 
 
 def test_a_job_with_programs_is_read_as_it_was_written():

@@ -120,6 +120,14 @@ def test_a_program_is_in_a_world_of_its_own(case):
     assert told["tmp"] == told["null"] == "yes"
 
 
+def test_a_program_and_a_flow_share_their_hosts(case, tmp_path):
+    hosts = "[hosts.here]\nat = 'left'\nflows = 0\n[hosts.there]\nat = 'right'\nflows = 0\n"
+    file = tmp_path / "shared.toml"
+    file.write_text(f"base = '{case(['world'])}'\nid = 'SHARED'\ntitle = 'x'\n[[flows]]\ncontroller = 'cubic'\n{hosts}")
+    r = run(file, UML)
+    assert r.valid and r.metrics["goodput_bps"] > 0 and "host here\n" in (r.folder / "p0.out").read_text()
+
+
 def test_an_end_that_was_not_meant_makes_the_run_invalid(case):
     words = (["exit", "3"], ["abort"], ["exit", "0"], ["sleep", "0"], ["sleep", "9"], ["endless"])
     printed = (["print", "nothing"], ["print", '{"a": [1, 5]}'])

@@ -25,6 +25,9 @@ def add_hosts(built: Any) -> dict[str, job.End]:
     s, last = built.s, built.hops.count + 1
     ends = {}
     for i, (name, host) in enumerate(s.hosts.items()):
+        if host.flows is not None:
+            ends[name] = _of_flows(built, host, last)
+            continue
         node = f"host{i}"
         sysctls = {**built.of_host, UNPRIVILEGED: 0, **s.host_sysctls, **host.sysctls}
         built.nodes.append(job.Node(node, sysctls))
@@ -34,6 +37,17 @@ def add_hosts(built: Any) -> dict[str, job.End]:
     if s.programs:
         built.probes.append(_probe(built, ends))
     return ends
+
+
+def _of_flows(built: Any, host: Host, last: int) -> job.End:
+    """The end of a host that flows have already."""
+    source, _ = built.s.switches(built.s.flows[host.flows])
+    end = built.hosts[host.flows][switch_of(host, last) != source]
+    at = next(i for i, node in enumerate(built.nodes) if node.name == end.node)
+    built.nodes[at] = replace(built.nodes[at], sysctls={**built.nodes[at].sysctls, UNPRIVILEGED: 0})
+    if host.controller:
+        built.network.amend_way_out(end, [f"congctl {host.controller}"])
+    return end
 
 
 def _link(hops: Any, node: str, number: int, extra: int) -> job.End:
@@ -67,7 +81,10 @@ def _probe(built: Any, ends: dict[str, job.End]) -> job.Probe:
     src, dst = addr
     flow = Flow(controller="reno", enter=place(left), leave=place(right))
     probe = built.probe(flow, src, dst, addr, "forward", "reverse")
-    return replace(probe, base_rtt_us=probe.base_rtt_us + left[1].extra_delay + right[1].extra_delay)
+    extra = sum(
+        host.extra_delay if host.flows is None else built.s.flows[host.flows].extra_delay for _, host in (left, right)
+    )
+    return replace(probe, base_rtt_us=probe.base_rtt_us + extra)
 
 
 def with_programs(planned: job.Job, s: Any, ends: dict[str, job.End]) -> WithPrograms:

@@ -150,6 +150,12 @@ class Host(Model):
     )
     extra_delay: Time = Field(0, description="Delay of its own access link, for what comes to it.")
     sysctls: dict[str, Sysctl] = Field({}, description="Its settings, over those of all hosts.")
+    flows: int | None = Field(
+        None,
+        ge=0,
+        description="The entry of `flows`, from 0 on, whose source or sink it is.",
+        json_schema_extra={"without": "a host of its own"},
+    )
 
     @model_validator(mode="after")
     def _sysctls_are_a_namespaces(self) -> Self:
@@ -222,6 +228,7 @@ def check(s: Any) -> None:
     for name, host in s.hosts.items():
         if not 1 <= switch_of(host, last) <= last:
             raise ValueError(f"hosts.{name}.at: no switch {host.at}; there are 1 to {last}")
+        _check_flows(name, host, s, last)
         if host.controller and host.controller in {c.controller for c in s.changes if c.command}:
             raise ValueError(f"hosts.{name}.controller: {host.controller} changes while programs run")
     if len({switch_of(host, last) for host in s.hosts.values()}) < 2:
@@ -237,6 +244,26 @@ def check(s: Any) -> None:
     used = {pack_of(i, program, s) for i, program in enumerate(s.programs)}
     if unused := sorted(s.packs.keys() - used):
         raise ValueError(f"packs.{unused[0]}: no program uses it")
+
+
+def _check_flows(name: str, host: Host, s: Any, last: int) -> None:
+    if host.flows is None:
+        return
+    entry = s.flows[host.flows] if host.flows < len(s.flows) else None
+    if not entry or entry.hosts_of is not None or sorted(s.switches(entry)) != [1, last]:
+        raise ValueError(
+            f"hosts.{name}.flows: {host.flows} must be an entry with hosts of its own, which crosses the whole path"
+        )
+    at = switch_of(host, last)
+    if at not in (1, last):
+        raise ValueError(f"hosts.{name}.at: must be 'left' or 'right', with flows")
+    sends = at == s.switches(entry)[0] or any(other.hosts_of == host.flows for other in s.flows)
+    for key in ("ack", "extra_delay", "sysctls", *(["controller"] if sends else [])):
+        if getattr(host, key):
+            raise ValueError(f"hosts.{name}.{key}: is that of the flows")
+    same = [other for other, h in s.hosts.items() if h.flows == host.flows and switch_of(h, last) == at]
+    if same[0] != name:
+        raise ValueError(f"hosts.{name}: is the same host as {same[0]}")
 
 
 def _there(name: str, names: dict[str, Any]) -> str:
