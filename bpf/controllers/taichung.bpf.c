@@ -17,7 +17,7 @@
  * is coarse; a stale RTTmin makes it timid: rtt_min_win_s. Behind a policer or a very short queue the
  * RTT shows no congestion, and a loss hardly cuts (loss_beta_percent); duplicate ACKs that somebody forges
  * are such losses, which neither slow it nor raise it. With more flows than packets in cwnd the filter takes
- * samples below the average only, and InterACK drifts down (span_q8).
+ * samples below the average only, and InterACK drifts down.
  *
  * Our choices, and our differences from the paper:
  *  - Fig. 2 joins net's factors by '+'; then nothing shrinks. (9), (10) and "shrink factor" say
@@ -41,23 +41,25 @@
  *  - Beyond the paper, on by default:
  *    own_q: the ACKs of a flow's window come in a clump, at the link's pace, so each of many flows takes all of the link
  *    for its own. A flow that has so many packets in the queue fills its share: ideal is cwnd RTTmin/RTT, its own rate.
+ *    If a loss finds a quarter of the window queued, growth after it is Reno's until a loss finds less. Flows that began in a
+ *    full queue never see RTTmin, and no queue of theirs: is_crowded().
  *    forward_delay: the wait of the ACKs is no queue (forward.bpf.h), RTTmin of (6) to (11) is longer by it.
  *  - Off by default:
  *    slow_start: the first slow start is another one, and (6) and (10) hold when it is over.
- *    span_q8: a longer sample has gaps between clumps in it. Flows that began in a full queue never see RTTmin, so own_q
- *    sees no queue; this helps there. Losses of the air make gaps, too.
+ *    span_q8: a longer sample has gaps between clumps in it. Losses of the air make gaps, too.
  *    loss_beta_percent: a loss that shows less of a queue leaves so much, and counts as congestion, as a mark does.
  *  - Not limited by cwnd: no sample, no growth. No RTT or InterACK yet: Reno.
  */
 #include "declare.bpf.h"
 #include "forward.bpf.h"
+#include "rates.bpf.h"
 #include "slowstart.bpf.h"
 
 char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 TUNABLE(u32, avg_weight_q8, 224, 0, 255, "1/256", "weight of the average in (5), alpha; 224 = 7/8");
 PARAM(u32, own_q, 4, 0, 1024, "packets",
-      "own packets queued from which the flow's own rate gives ideal, and slow start ends; 0: never, as in the paper");
+      "from so many own packets in the queue on the own rate gives ideal, and losses may be congestion; 0: never, as in the paper");
 PARAM(u32, loss_beta_percent, 100, 1, 100, "%",
       "most of the window that a loss leaves; if that is less than (11), growth is Reno's; 100: no bound, as in the paper");
 TUNABLE(u32, ecn_beta_percent, 50, 0, 100, "%",
@@ -68,16 +70,13 @@ PARAM(u32, net_mode, 0, 0, 1, "-", "ssthresh_net: 0 the product of (10), 1 the s
 PARAM(u32, skip_first_gap, 1, 0, 2, "-",
       "1: the first gap of a round is no sample; 2: only until slow start has ended once; 0: it is one");
 TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; span_q8 of RTTmin if that is more");
-PARAM(u32, span_q8, 1, 1, 256, "1/256",
-      "least span of a sample, of RTTmin; 16 where so many flows share a queue that none sees it empty");
+PARAM(u32, span_q8, 1, 1, 256, "1/256", "least span of a sample, of RTTmin: 16 for ACKs that come in clumps");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "after so long a flow drains its own queue, and measures RTTmin anew, for routes that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
 PRESET(paper, "filter_mode=2 skip_first_gap=0 avg_weight_q8=252 own_q=0 forward_delay=0",
        "the paper's numbers: many flows share evenly; but a path of more than some 200 packets is filled late or never");
-PRESET(many, "span_q8=16",
-       "a hundred flows on half a BDP: a quarter of the drops; half of the goodput at 5 % random loss");
 PRESET(policed, "loss_beta_percent=90",
        "policers: a loss at a flat RTT costs a tenth; a third of the goodput at 10 % random loss");
 
@@ -89,12 +88,18 @@ COUNTER(linear_acks, "ACKs beyond: cwnd += 1/cwnd");
 COUNTER(limited_acks, "ACKs whose growth the application's lack of data withheld");
 COUNTER(losses, "reductions: fast retransmit, ECN or RTO");
 COUNTER(marks, "of those, for a mark (ECN): to ecn_beta_percent, not by (11)");
+COUNTER(crowds, "of those, as for a mark: many packets are lost, and the flow has a small part of the link");
 COUNTER(bounded, "of those, to loss_beta_percent, which is less than (11)");
 COUNTER(timeouts, "retransmission timeouts");
 COUNTER(undos, "reductions found spurious and taken back");
 COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 
 #define GAP_MAX_NS 4000000000u /* a longer time between ACKs counts as this */
+
+#define CROWDED 2       /* % */
+#define LOSSES 16       /* so many tell how many are lost ... */
+#define LOSSES_MANY 80  /* ... and whether a smaller window helps */
+#define SENT_MOST 2048  /* packets: older ones tell no more */
 
 /* One connection. */
 struct taichung {
@@ -104,13 +109,18 @@ struct taichung {
 	u32 ecn_mark;        /* when the ACK that tells of ECN's mark came, us; 0: the last one does not */
 	u32 wait;            /* of the latest RTT: its ACK's wait, us */
 	u32 mark_delivered;  /* delivered then, packets */
+	u32 lost, sent;      /* packets before those that is_crowded() counts */
+	u32 rtt_then;        /* RTTmin when it last became so, us ... */
 	u32 inter_ack_ns;    /* InterACK of (5); 0: no sample yet */
 	u32 inter_min_ns;    /* InterACK_min; 0: no sample yet */
 	u32 ideal_q4;        /* (6), packets << 4, at most 2^24; 0: unknown */
 	u32 net_q4;          /* (10) */
+	u8 percent_then;     /* ... and what was lost, % */
+	bool crowded;        /* losses are congestion, though the RTT is flat */
+	bool air;            /* they are not: a smaller window had no fewer */
 	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
 	bool left;           /* slow start has ended once */
-	bool held;           /* the last reduction was for a mark, or bounded: (6) and (10) do not hold ... */
+	bool held;           /* the last reduction was for congestion: (6) and (10) do not hold ... */
 	bool held_saved;     /* ... and so before it, for undo */
 };
 STATE(struct taichung);
@@ -293,6 +303,43 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	use_window(t, tp);
 }
 
+static inline void count_anew(struct taichung *t, const struct tcp_sock *tp)
+{
+	t->lost = rates_of(tp)->lost;
+	t->sent = tp->delivered + t->lost;
+}
+
+/*
+ * Is this loss one of others' flows and of ours, in a queue that no RTT shows? Then more than CROWDED percent are lost, and the flow has
+ * less than half of what InterACK says. It counts as a mark. If neither the losses nor RTTmin become less for it, they were of the air.
+ */
+static inline bool is_crowded(struct taichung *t, const struct tcp_sock *tp)
+{
+	u32 lost = rates_of(tp)->lost - t->lost, sent = tp->delivered + rates_of(tp)->lost - t->sent,
+	    percent = mul_div(lost, 100, sent), rtt = t->s.rtt_min + t->s.rtt_min / 32; /* 2^32 * 100, 2^27 */
+	bool crowded;
+
+	if (!own_q || !t->inter_ack_ns)
+		return false;
+	if (rtt <= t->rtt_then)
+		t->air = false;
+	if (lost < LOSSES)
+		return t->crowded;
+	if (t->crowded && lost >= LOSSES_MANY && percent > 2 * CROWDED && 4 * percent >= 3 * t->percent_then &&
+	    rtt > t->rtt_then)
+		t->air = true;
+	crowded = !t->air && percent >= (t->crowded ? CROWDED / 2 : CROWDED) &&
+		  mul_div(base_rtt(t), 1000, t->inter_ack_ns) > 2ULL * tp->snd_cwnd; /* 2^36 */
+	if (crowded && !t->crowded) {
+		t->percent_then = percent;
+		t->rtt_then = t->s.rtt_min;
+	}
+	if (crowded != t->crowded || sent > SENT_MOST)
+		count_anew(t, tp);
+	t->crowded = crowded;
+	return crowded;
+}
+
 /* (11), or the cut for a mark. The same after a timeout, but for the window of one packet that the stack sets. */
 SEC("struct_ops/taichung_ssthresh")
 u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
@@ -313,10 +360,16 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 		COUNT(marks);
 		return marked_window(tp, beta);
 	}
+	if (beta && is_crowded(t, tp)) {
+		COUNT(crowds);
+		t->held = true;
+		return marked_window(tp, beta);
+	}
 	if (!t->s.rtt_last)
 		return max(cwnd >> 1, W_MIN);
 	/* 2^32 * 2^26 = 2^58 */
 	net = mul_div(cwnd, base_rtt(t), t->s.rtt_last);
+	t->held = own_q && cwnd - min(net, cwnd) >= max(own_q, cwnd / 4);
 	most = mul_div(cwnd, loss_beta_percent, 100);
 	if (loss_beta_percent < 100 && net > most) {
 		COUNT(bounded);
@@ -342,8 +395,10 @@ u32 BPF_PROG(taichung_undo_cwnd, struct sock *sk)
 SEC("struct_ops/taichung_cwnd_event")
 void BPF_PROG(taichung_cwnd_event, struct sock *sk, enum tcp_ca_event ev)
 {
-	if (ev == CA_EVENT_LOSS)
+	if (ev == CA_EVENT_LOSS) {
 		COUNT(timeouts);
+		count_anew(inet_csk_ca(sk), tcp_sk(sk));
+	}
 }
 
 SEC(".struct_ops")

@@ -84,6 +84,48 @@ def test_forged_duplicates_at_a_flat_rtt_cut_as_the_bound_says(taichung, percent
     assert taichung.state()["tp"]["snd_cwnd"] == pytest.approx(left, rel=0.02)
 
 
+def left_by_a_loss(taichung, params=None, inter=40_000, lost=20, delivered=500, **state):
+    """A loss, after so many others at a flat RTT, leaves this part of 40 packets. By InterACK the path holds 1001."""
+    own = {f"ca__{name}": value for name, value in state.items()}
+    at_rest(taichung, 40, params, inter, flight=40, lost=lost, delivered=delivered, **own)
+    taichung.loss()
+    return taichung.state()["tp"]["snd_ssthresh"] / 40
+
+
+@pytest.mark.parametrize(
+    "left, case",
+    [
+        (0.5, {}),  # 20 of 520
+        (1, {"delivered": 1500}),
+        (1, {"lost": 14, "delivered": 200}),
+        (1, {"inter": 600_000}),  # 67 packets fill the path
+        (1, {"params": {"own_q": 0}}),
+        (1, {"params": {"ecn_beta_percent": 0}}),
+        (0.5, {"crowded": 1, "delivered": 1500}),
+        (1, {"crowded": 1, "delivered": 2500}),
+        (0.5, {"crowded": 1, "lost": 0}),
+    ],
+)
+def test_losses_of_many_packets_are_congestion_where_the_flow_has_a_small_part(taichung, left, case):
+    assert left_by_a_loss(taichung, **case) == left
+    assert own(taichung)["held"] == (left < 1)
+
+
+@pytest.mark.parametrize("left, air, percent, rtt", [(1, 1, 10, 40), (0.5, 0, 20, 40), (0.5, 0, 10, 50)])
+def test_losses_that_a_smaller_window_does_not_lower_are_of_the_air(taichung, left, air, percent, rtt):
+    """A tenth is lost; at the larger window so much was, and RTTmin was so long."""
+    case = {"crowded": 1, "percent_then": percent, "rtt_then": rtt * MS}
+    assert left_by_a_loss(taichung, lost=100, delivered=900, **case) == left
+    assert own(taichung)["air"] == air
+
+
+@pytest.mark.parametrize("rtt, held", [(40, 0), (51, 0), (54, 1)])
+def test_after_a_loss_with_a_quarter_queued_growth_is_renos(taichung, rtt, held):
+    at_rest(taichung, 40, inter=40_000, rtt=rtt * MS, flight=40)
+    taichung.loss()
+    assert own(taichung)["held"] == held
+
+
 def test_least_sample_goes_with_rtt_min(taichung):
     """A path that changed: what was the least time between ACKs there is no measure here."""
     drained = {"ca__drain_ms": 1000, "ca__rtt_drained": 60 * MS, "ca__rtt_min": 40 * MS}

@@ -3,7 +3,7 @@
 
 from hypothesis import strategies as st
 
-from . import ONE, W_MAX, Model, flags, marked, members, reno, rtts, waits, windows
+from . import EVENT_LOSS, ONE, W_MAX, Model, flags, marked, members, reno, rtts, waits, windows
 
 GAP_MAX = 4 * 10**9  # ns
 
@@ -18,6 +18,7 @@ class Taichung(Model):
         | members(16, ideal="ideal_q4", net="net_q4")
         | members(same="fresh left held held_saved wait", inter_ack="inter_ack_ns", inter_min="inter_min_ns")
         | members(sampling="mark", delivered="mark_delivered", mark="ecn_mark")
+        | members(same="lost sent rtt_then percent_then crowded air")
     )
     SLACK = {"w": 0, "inter_ack": 1}
 
@@ -28,7 +29,9 @@ class Taichung(Model):
         return w >> 20, {
             "w_q20": w, "inter_ack_ns": gap, "inter_min_ns": least, "rtt_min": draw(rtts), "rtt_last": draw(rtts),
             "wait": draw(waits),
-            "fresh": gap > 0 and draw(flags), "left": draw(flags), "held": draw(flags),
+            "fresh": gap > 0 and draw(flags), "left": draw(flags), "held": draw(flags), "crowded": draw(flags),
+            "percent_then": draw(st.integers(2, 100)), "rtt_then": draw(rtts), "air": draw(flags),
+            "lost": -draw(st.integers(0, 200)) % 2**32, "sent": -draw(st.integers(200, 5000)) % 2**32,
         }  # fmt: skip
 
     def accepted(self, sample, cwnd):
@@ -126,22 +129,54 @@ class Taichung(Model):
         self.w = min(self.w, self.limit(tp))
         self.write(tp, self.w)
 
+    def count_anew(self, tp):
+        self.lost, self.sent = tp.lost, (tp.delivered + tp.lost) % 2**32
+
+    def is_crowded(self, tp):
+        """A loss of a flow that has a small part of the link and loses 2 %, of which a smaller window frees it."""
+        lost, sent = (tp.lost - self.lost) % 2**32, (tp.delivered + tp.lost - self.sent) % 2**32
+        if not self.p.own_q or not self.inter_ack:
+            return False
+        rtt = self.rtt_min + self.rtt_min // 32
+        self.air &= rtt > self.rtt_then
+        if lost < 16:
+            return self.crowded
+        percent = lost * 100 // max(sent, 1)
+        if self.crowded and lost >= 80 and percent > 4 and percent * 4 >= self.percent_then * 3 and rtt > self.rtt_then:
+            self.air = 1
+        share = min(self.rtt_min + self.wait, self.rtt_last) * 1000 // int(self.inter_ack)
+        crowded = not self.air and percent >= (1 if self.crowded else 2) and share > 2 * tp.snd_cwnd
+        if crowded and not self.crowded:
+            self.percent_then, self.rtt_then = percent % 256, self.rtt_min
+        if crowded != self.crowded or sent > 2048:
+            self.count_anew(tp)
+        self.crowded = crowded
+        return crowded
+
     def ssthresh(self, tp, *_):
         """(11), or a mark's share, or loss_beta_percent where that is less."""
         self.count("losses")
         self.left, self.fresh, self.held_saved, self.sampling, self.cwnd = 1, 0, self.held, 0, 0
-        self.held = bool(self.p.ecn_beta_percent and self.mark == tp.now != 0)
-        if self.held:
-            self.count("marks")
-            return max(tp.snd_cwnd * self.p.ecn_beta_percent // 100, 2)
+        beta = self.p.ecn_beta_percent
+        self.held = bool(beta and self.mark == tp.now != 0)
+        if self.held or (beta and self.is_crowded(tp)):
+            self.count("marks" if self.held else "crowds")
+            self.held = 1
+            return max(tp.snd_cwnd * beta // 100, 2)
         if not self.rtt_last:
             return self.half(tp)
         net = tp.snd_cwnd * min(self.rtt_min + self.wait, self.rtt_last) // self.rtt_last
+        self.held = bool(self.p.own_q) and tp.snd_cwnd - net >= max(self.p.own_q, tp.snd_cwnd // 4)
         most = tp.snd_cwnd * self.p.loss_beta_percent // 100
         if net > most:
             self.count("bounded")
             self.held, net = 1, most
         return max(net, 2)
+
+    def cwnd_event(self, tp, event, *_):
+        super().cwnd_event(tp, event)
+        if event == EVENT_LOSS:
+            self.count_anew(tp)
 
     def undo_cwnd(self, tp, *_):
         self.held = self.held_saved
