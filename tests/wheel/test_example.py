@@ -83,6 +83,6 @@ def test_workflow_container_and_page_install_what_the_lab_needs():
 def test_all_name_the_wheel_of_this_version():
     workflow = yaml.safe_load(WORKFLOW.read_text())
     assert workflow["env"]["WHEEL"] == WHEEL
-    for page in ("docs/install.md", "docs/testing.md", "examples/controller/README.md"):
+    for page in ("README.md", "docs/install.md", "docs/testing.md", "examples/controller/README.md"):
         named = set(re.findall(r"asymlab-[\w.]*-py3-none-linux_x86_64\.whl", (REPO / page).read_text()))
         assert named == {WHEEL}, page
