@@ -79,6 +79,8 @@ def serve(asks: socket.socket) -> list[str] | None:
 if __name__ == "__main__":
     from asymlab import cli
 
+    for name in cli.COMMANDS:
+        cli.command(name)
     gc.freeze()  # else each copy looks through all that it has, and makes the pages its own
 
     if words := serve(socket.socket(fileno=int(sys.argv[1]))):

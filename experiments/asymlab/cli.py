@@ -4,41 +4,87 @@
 from __future__ import annotations
 
 import argparse
+import functools
+import importlib
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from . import LabError
-from .commands import (
-    comparison,
-    costs,
-    dossiers,
-    image,
-    kernels,
-    link,
-    published,
-    run,
-    selftests,
-    suites,
-    traces,
-    worst,
-)
-from .console import console
-from .options import Command
 from .paths import BUILD, INSTALLED
 
-COMMANDS = (
-    *(
-        *image.COMMANDS,
-        *run.COMMANDS,
-        *link.COMMANDS,
-        *worst.COMMANDS,
-        *dossiers.COMMANDS,
-        *costs.COMMANDS,
-        *traces.COMMANDS,
+if TYPE_CHECKING:
+    from .options import Command
+
+# Their modules in commands/, and what they do.
+COMMANDS = {
+    "image": ("image", "make the guest: a packaged kernel, or one of your own, with the lab's tools"),
+    "run": ("run", "run a scenario file"),
+    "link": ("link", "which controller fits your link: a table, a picture, a command"),
+    "worst": ("worst", "on which path a controller fails most: a search, a scenario, a picture"),
+    "dossier": (
+        "dossiers",
+        "a controller by what RFC 9743 asks: a page with its answers beside those of CUBIC, Reno and BBR",
     ),
-    *(*suites.COMMANDS, *kernels.COMMANDS, *selftests.COMMANDS, *comparison.COMMANDS, *published.COMMANDS),
-)
+    "board": ("dossiers", "the dossiers of many controllers on a kernel, as one table"),
+    "profile": ("costs", "exact instruction counts of a run: of a data packet, and fixed"),
+    "bench": ("costs", "what each controller costs: exact instructions of an ACK in its own code"),
+    "reference": ("traces", "every key that a scenario file may have, as in docs/scenarios.md"),
+    "trace": (
+        "traces",
+        "write a trace of a link that a scenario's `trace` would make (docs/scenarios.md), in Mahimahi's format",
+    ),
+    "suite": ("suites", "run papers' experiments, check their claims, write the report"),
+    "check-kernels": ("kernels", "every controller on several kernels, as KTAP: exit code 1 if anything fails"),
+    "explore": (
+        "kernels",
+        "random paths, flows, controllers and commands, and what must hold in each: exit code 1 if something breaks",
+    ),
+    "packetdrill": (
+        "selftests",
+        "the kernel's own TCP tests, packetdrill scripts, in virtual time: exit code 1 if any does not pass",
+    ),
+    "selftests": (
+        "selftests",
+        "the kernel's own tests of BPF congestion control, in virtual time: exit code 1 if any does not pass",
+    ),
+    "compare": (
+        "comparison",
+        "two kernels, versions or controllers side by side, and the first ACK at which they part",
+    ),
+    "bisect": (
+        "comparison",
+        "which of two kernels another one is like, by a scenario's results: exit code 0 good, 1 bad, 125 neither",
+    ),
+    "publish": ("published", "keep what a report says of papers in a folder small enough for a repository"),
+    "repeat": (
+        "published",
+        "published rows again: exit code 0 if their runs have the same bytes, 1 if some differ, 2 if they cannot run",
+    ),
+    "report": ("published", "all that is published, on one page that can be printed and cited"),
+}
+
+
+@functools.cache
+def command(name: str) -> Command:
+    """Imports its module: only the command that is called needs numpy and the like, half a second of them."""
+    module = importlib.import_module(f".commands.{COMMANDS[name][0]}", __package__)
+    return next(c for c in module.COMMANDS if c.name == name)
+
+
+class CommandParser(argparse.ArgumentParser):
+    """Has the options of its command once it shall parse."""
+
+    name = ""
+
+    def parse_known_args(self, args=None, namespace=None):
+        if self.name:
+            called, self.name = command(self.name), ""
+            self.description = called.more
+            self.set_defaults(parser=self, called=called)
+            called.options(self)
+        return super().parse_known_args(args, namespace)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -47,16 +93,9 @@ def parser() -> argparse.ArgumentParser:
         description="A virtual-time lab for TCP congestion control on asymmetric paths.",
         epilog=f"What is called build/ here is {BUILD}; ASYMLAB_HOME names another." if INSTALLED else None,
     )
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for command in COMMANDS:
-        p = commands.add_parser(
-            command.name,
-            help=command.about,
-            description=command.more,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        p.set_defaults(parser=p, called=command)
-        command.options(p)
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
+    for name, (_, about) in COMMANDS.items():
+        commands.add_parser(name, help=about, formatter_class=argparse.RawDescriptionHelpFormatter).name = name
     return top
 
 
@@ -66,8 +105,8 @@ def main() -> None:
         if others:
             args.parser.error(f"unrecognized arguments: {' '.join(others)}")
     except SystemExit as e:  # argparse's 2 would be a bad kernel
-        sys.exit(max([2, *(c.failed for c in COMMANDS if c.name in sys.argv[1:2])]) if e.code else e.code)
-    command: Command = args.called
+        sys.exit(max([2, *(command(name).failed for name in sys.argv[1:2] if name in COMMANDS)]) if e.code else e.code)
+    called: Command = args.called
     os.umask(0o022)
 
     def stop(*_):
@@ -76,18 +115,20 @@ def main() -> None:
     for s in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(s, stop)
     try:
-        if code := command.do(args):
+        if code := called.do(args):
             sys.exit(code)
     except LabError as e:
         print(f"asymlab: {e}", file=sys.stderr)
-        sys.exit(command.failed)
+        sys.exit(called.failed)
     except BrokenPipeError:
-        sys.exit(command.failed)
+        sys.exit(called.failed)
     except OSError as e:
         print(f"asymlab: {e.filename or 'system'}: {e.strerror or e}", file=sys.stderr)
-        sys.exit(command.failed)
+        sys.exit(called.failed)
     except KeyboardInterrupt:
+        from .console import console
+
         kept = "; finished runs are kept, the same command goes on from there"
-        keeps = command.keeps and getattr(args, "on", "lab") == "lab"
+        keeps = called.keeps and getattr(args, "on", "lab") == "lab"
         console.print(f"asymlab: interrupted{kept if keeps else ''}")
         sys.exit(130)

@@ -73,7 +73,6 @@ class Command:
     """One of `asymlab`."""
 
     name: str
-    about: str  # in a line
     options: Callable[[argparse.ArgumentParser], None]
     do: Callable[[Any], int | None]  # the exit code, if it is not 0
     more: str | None = None  # its description

@@ -264,9 +264,13 @@ def test_no_scheduler(scenario_file):
     one_line(asymlab("run", file, "--scheduler", "nonsense://x"), "--scheduler nonsense://x")
 
 
-def test_dask_is_left_alone_without_a_scheduler():
-    code = (
-        "import sys; from asymlab import cli; cli.parser(); "
-        "print([m for m in ('dask', 'distributed') if m in sys.modules])"
-    )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "[]\n"
+@pytest.mark.parametrize(
+    "code, absent",
+    [
+        ("cli.parser().format_help()", "numpy pyarrow pydantic rich matplotlib dask distributed"),
+        ("[cli.command(name) for name in cli.COMMANDS]", "matplotlib dask distributed"),
+    ],
+)
+def test_large_packages_are_imported_once_they_are_needed(code, absent):
+    code = f"import sys; from asymlab import cli; {code}; print(*set({absent.split()}) & sys.modules.keys())"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "\n"

@@ -67,7 +67,7 @@ CODE = {
 def said(monkeypatch):
     """The words that go to the terminal."""
     out = io.StringIO()
-    for where in (execute, cli, options, repeat, suite):
+    for where in (execute, options, repeat, suite):
         monkeypatch.setattr(where, "console", PlainConsole(file=out, width=300))
     return out
 

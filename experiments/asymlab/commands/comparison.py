@@ -73,20 +73,6 @@ def do_bisect(args) -> int:
 
 
 COMMANDS = (
-    Command(
-        "compare",
-        "two kernels, versions or controllers side by side, and the first ACK at which they part",
-        compare_options,
-        do_compare,
-        more=compare.__doc__,
-        failed=2,
-    ),
-    Command(
-        "bisect",
-        "which of two kernels another one is like, by a scenario's results: exit code 0 good, 1 bad, 125 neither",
-        bisect_options,
-        do_bisect,
-        more=bisect.__doc__,
-        failed=bisect.WRONG,
-    ),
+    Command("compare", compare_options, do_compare, more=compare.__doc__, failed=2),
+    Command("bisect", bisect_options, do_bisect, more=bisect.__doc__, failed=bisect.WRONG),
 )

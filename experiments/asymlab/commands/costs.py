@@ -63,18 +63,6 @@ def do_bench(args) -> None:
 
 
 COMMANDS = (
-    Command(
-        "profile",
-        "exact instruction counts of a run: of a data packet, and fixed",
-        profile_options,
-        do_profile,
-        more=profile.__doc__,
-    ),
-    Command(
-        "bench",
-        "what each controller costs: exact instructions of an ACK in its own code",
-        bench_options,
-        do_bench,
-        more=bench.__doc__,
-    ),
+    Command("profile", profile_options, do_profile, more=profile.__doc__),
+    Command("bench", bench_options, do_bench, more=bench.__doc__),
 )

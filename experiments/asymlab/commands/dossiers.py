@@ -40,18 +40,6 @@ def do_board(args) -> None:
 
 
 COMMANDS = (
-    Command(
-        "dossier",
-        "a controller by what RFC 9743 asks: a page with its answers beside those of CUBIC, Reno and BBR",
-        dossier_options,
-        do_dossier,
-        more=dossier.__doc__,
-    ),
-    Command(
-        "board",
-        "the dossiers of many controllers on a kernel, as one table",
-        board_options,
-        do_board,
-        more=board.__doc__,
-    ),
+    Command("dossier", dossier_options, do_dossier, more=dossier.__doc__),
+    Command("board", board_options, do_board, more=board.__doc__),
 )

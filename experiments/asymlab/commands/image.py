@@ -52,8 +52,4 @@ def do_image(args) -> None:
     build_image(args.kernel, args.modules, args.name, faster=args.clock > 1, arch=named(args.arch))
 
 
-COMMANDS = (
-    Command(
-        "image", "make the guest: a packaged kernel, or one of your own, with the lab's tools", image_options, do_image
-    ),
-)
+COMMANDS = (Command("image", image_options, do_image),)

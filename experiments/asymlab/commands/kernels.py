@@ -48,18 +48,6 @@ def do_explore(args) -> int:
 
 
 COMMANDS = (
-    Command(
-        "check-kernels",
-        "every controller on several kernels, as KTAP: exit code 1 if anything fails",
-        check_kernels_options,
-        do_check_kernels,
-        more=check.__doc__,
-    ),
-    Command(
-        "explore",
-        "random paths, flows, controllers and commands, and what must hold in each: exit code 1 if something breaks",
-        explore_options,
-        do_explore,
-        more=explore.__doc__,
-    ),
+    Command("check-kernels", check_kernels_options, do_check_kernels, more=check.__doc__),
+    Command("explore", explore_options, do_explore, more=explore.__doc__),
 )

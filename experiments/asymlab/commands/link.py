@@ -46,12 +46,4 @@ def do_link(args) -> None:
     link.answer(path, args.controllers, tasks, guest, lambda more: run_lab(args, more, guest))
 
 
-COMMANDS = (
-    Command(
-        "link",
-        "which controller fits your link: a table, a picture, a command",
-        link_options,
-        do_link,
-        more=link.__doc__,
-    ),
-)
+COMMANDS = (Command("link", link_options, do_link, more=link.__doc__),)

@@ -68,20 +68,7 @@ def do_report(args) -> None:
 
 
 COMMANDS = (
-    Command(
-        "publish",
-        "keep what a report says of papers in a folder small enough for a repository",
-        publish_options,
-        do_publish,
-        more=publish.__doc__,
-    ),
-    Command(
-        "repeat",
-        "published rows again: exit code 0 if their runs have the same bytes, 1 if some differ, 2 if they cannot run",
-        repeat_options,
-        do_repeat,
-        more=repeat.__doc__,
-        failed=2,
-    ),
-    Command("report", "all that is published, on one page that can be printed and cited", report_options, do_report),
+    Command("publish", publish_options, do_publish, more=publish.__doc__),
+    Command("repeat", repeat_options, do_repeat, more=repeat.__doc__, failed=2),
+    Command("report", report_options, do_report),
 )

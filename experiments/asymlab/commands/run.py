@@ -53,4 +53,4 @@ def do_run(args) -> None:
             console.print(xplot.write(run, args.xplot))
 
 
-COMMANDS = (Command("run", "run a scenario file", run_options, do_run),)
+COMMANDS = (Command("run", run_options, do_run),)

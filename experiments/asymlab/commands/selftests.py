@@ -50,20 +50,6 @@ def selftests_options(p: argparse.ArgumentParser) -> None:
 
 
 COMMANDS = (
-    Command(
-        "packetdrill",
-        "the kernel's own TCP tests, packetdrill scripts, in virtual time: exit code 1 if any does not pass",
-        packetdrill_options,
-        do_own_tests,
-        more=packetdrill.__doc__,
-        keeps=False,
-    ),
-    Command(
-        "selftests",
-        "the kernel's own tests of BPF congestion control, in virtual time: exit code 1 if any does not pass",
-        selftests_options,
-        do_own_tests,
-        more=selftests.__doc__,
-        keeps=False,
-    ),
+    Command("packetdrill", packetdrill_options, do_own_tests, more=packetdrill.__doc__, keeps=False),
+    Command("selftests", selftests_options, do_own_tests, more=selftests.__doc__, keeps=False),
 )

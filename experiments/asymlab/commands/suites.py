@@ -38,4 +38,4 @@ def do_suite(args) -> None:
         show(verdicts, time.monotonic() - began, args.report)
 
 
-COMMANDS = (Command("suite", "run papers' experiments, check their claims, write the report", suite_options, do_suite),)
+COMMANDS = (Command("suite", suite_options, do_suite),)

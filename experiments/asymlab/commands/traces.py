@@ -29,14 +29,4 @@ def do_trace(args) -> None:
         print(line)
 
 
-COMMANDS = (
-    Command(
-        "reference", "every key that a scenario file may have, as in docs/scenarios.md", reference_options, do_reference
-    ),
-    Command(
-        "trace",
-        "write a trace of a link that a scenario's `trace` would make (docs/scenarios.md), in Mahimahi's format",
-        trace_options,
-        do_trace,
-    ),
-)
+COMMANDS = (Command("reference", reference_options, do_reference), Command("trace", trace_options, do_trace))

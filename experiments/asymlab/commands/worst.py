@@ -34,12 +34,4 @@ def do_worst(args) -> None:
     worst.look(question, image_of(args), args.jobs, picture)
 
 
-COMMANDS = (
-    Command(
-        "worst",
-        "on which path a controller fails most: a search, a scenario, a picture",
-        worst_options,
-        do_worst,
-        more=worst.__doc__,
-    ),
-)
+COMMANDS = (Command("worst", worst_options, do_worst, more=worst.__doc__),)
