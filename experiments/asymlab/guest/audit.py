@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What the kernel has of the controllers: what they leave behind, what it says meanwhile, what it refuses."""
+"""The controllers in the kernel: what they leave behind, what it says meanwhile, what it refuses."""
 
 import contextlib
 import json
@@ -39,7 +39,7 @@ def left_over(mine: Objects) -> list[str]:
 
 
 class KernelLog:
-    """What the kernel says from now on at the level of a warning or worse."""
+    """The kernel's words from now on at the level of a warning or worse."""
 
     def __init__(self) -> None:
         self.fd = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
@@ -62,22 +62,22 @@ class Audit:
     def __init__(self) -> None:
         self.log = KernelLog()
         self.before = in_kernel()
-        self.mine: Objects = {}
+        self.ours: Objects = {}
 
     def look(self) -> None:
-        """What is ours of what the kernel has now."""
-        self.mine.update({key: name for key, name in in_kernel().items() if key not in self.before})
+        """Whatever came into the kernel since the begin is ours."""
+        self.ours.update({key: name for key, name in in_kernel().items() if key not in self.before})
 
     def finish(self) -> dict:
-        left = left_over(self.mine)
-        return {"loaded": sorted(self.mine.values()), "left": left, "kernel_log": self.log.finish()}
+        left = left_over(self.ours)
+        return {"loaded": sorted(self.ours.values()), "left": left, "kernel_log": self.log.finish()}
 
 
 def refusals(job: Refusals) -> dict[str, dict]:
-    """What the kernel shall not take: how each command that tries it ends, its words, and what is left of it then."""
-    said = {}
+    """The kernel shall refuse each command: its exit code, its words, and what is left of it then."""
+    outcomes = {}
     for name, argv in job.refused.items():
         p = subprocess.run(argv, capture_output=True, text=True, errors="replace", timeout=60)
         left = {key: what for key, what in in_kernel().items() if "refused" in what}
-        said[name] = {"code": p.returncode, "words": p.stdout + p.stderr, "left": left_over(left)}
-    return said
+        outcomes[name] = {"code": p.returncode, "words": p.stdout + p.stderr, "left": left_over(left)}
+    return outcomes

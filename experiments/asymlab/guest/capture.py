@@ -49,7 +49,7 @@ SIDES = ("forward", "reverse")
 
 
 def name_of(side: str, hop: int) -> str:
-    """Of a hop's file, from 1 at the left."""
+    """The name of a hop's file. Hops count from 1 at the left."""
     return f"{side}.pcap" if hop == 1 else f"{side}-{hop}.pcap"
 
 

@@ -35,7 +35,7 @@ QDISCS = {  # as one of each is made
     "cake": "bandwidth 1mbit",
     **dict.fromkeys(("codel", "fq_codel", "pie", "prio", "fq", "dualpi2"), ""),
 }
-# Of bursts over a link with a trace.
+# The bursts over a link with a trace.
 SHY, BOLD = 1480, 1530  # bytes of one packet, or of several: an opportunity has 1500
 BURSTS, AGAIN = 4, 5
 BURST_MIN, BURST_MAX, BURST_NS = 4, 2000, 100_000_000  # packets, and the time that they shall take
@@ -52,7 +52,7 @@ Stamped = tuple[bytes, int, Any]  # payload, the kernel's receive time in ns, se
 
 
 def missing(job: Job, ns: Namespaces, objects: str) -> list[str]:
-    """What this machine lacks for the job: a list of sentences, empty if it can run."""
+    """The job's needs that this machine lacks: a list of sentences, empty if it can run."""
     if os.geteuid() != 0:
         return ["not root: namespaces and BPF need it"]
     if lacks := _tools_missing(job):
@@ -147,7 +147,7 @@ def expect(sock: socket.socket, number: int) -> Stamped | None:
 def base_rtt(src: socket.socket, dst: socket.socket, probe: Probe) -> float | None:
     """The middle one of some round trips of a small datagram, us; None if none came back.
 
-    Where packets overtake, fewer than half are shorter.
+    Fewer than half are shorter if packets overtake.
     """
     took: list[int] = []
     for i in range(50):
@@ -175,7 +175,7 @@ def link_rate(
 
     They are apart if packets were lost or came twice: those took their time at the slowest queue, or never did. Behind
     a `single` queue, that is always full before it drops, each that was lost did, and no copy. Packets that overtook
-    count as lost. Where some come early and overtake none, the median of the gaps tells.
+    count as lost. The median of the gaps tells if some come early and overtake none.
     """
     for i in range(train.packets):
         sender.sendto(struct.pack("<I", i).ljust(train.bytes - ip_udp(to), b"\0"), (to, PROBE_PORT))
@@ -200,7 +200,7 @@ def link_rate(
         gaps = sorted(t1 - t0 for (n1, t1), (n0, t0) in zip(kept, kept[1:]) if n1 == n0 + 1)
         rate = train.bytes * 8e9 / gaps[len(gaps) // 2] if gaps else 0.0
         return rate, rate
-    told = []
+    rates = []
     # One at an end may be late: the copy of one that was lost, where a later hop sent both one after the other.
     ends = 2 if len(came) < train.packets and len(kept) > 3 else 1
     for begin, end in itertools.product(range(len(kept) - ends, len(kept)), range(ends)):
@@ -211,8 +211,8 @@ def link_rate(
             least = most
         else:
             most += sum(t0 < at < t1 for at in copies)
-        told += [packets * train.bytes * 8e9 / (t1 - t0) for packets in (least, most)]
-    return min(told), max(told)
+        rates += [packets * train.bytes * 8e9 / (t1 - t0) for packets in (least, most)]
+    return min(rates), max(rates)
 
 
 # --- the self-check ------------------------------------------------------------------------
@@ -229,32 +229,32 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
             time.sleep(max(8 * shape.burst_bytes / shape.rate_bps for _, shape in queues))
         rows += _check_probe(ns, probe, single)
     chances = [(end, end.shape) for end in job.ends if isinstance(end.shape, Propagation) and end.shape.by_chance]
-    told = ns.queues([end for end, _ in (*queues, *chances)])
+    disciplines = ns.queues([end for end, _ in (*queues, *chances)])
     for end, shape in queues:
         if shape.trace:
             continue
         if shape.discipline and shape.discipline.kind == "dualpi2":
-            rows.append(_check_dualpi2(told[end.dev], end, shape.discipline))
+            rows.append(_check_dualpi2(disciplines[end.dev], end, shape.discipline))
         elif shape.red:
-            rows.append(_check_red(ns, told[end.dev], end, shape.red))
+            rows.append(_check_red(ns, disciplines[end.dev], end, shape.red))
         elif shape.discipline:
             rows.append(_check_rule(ns, end, shape.discipline))
         else:
-            rows.append((_check_cake if shape.cake else _check_queue)(told[end.dev], end, shape))
-    rows += [_check_netem(told[end.dev], end, shape) for end, shape in chances]
+            rows.append((_check_cake if shape.cake else _check_queue)(disciplines[end.dev], end, shape))
+    rows += [_check_netem(disciplines[end.dev], end, shape) for end, shape in chances]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
     wanted = [f"{end.dev} {what}" for end in job.ends for what in wanted_offloads(end)]
     return [*rows, _row(Check.OFFLOADS, "", wanted, on, on == wanted)]
 
 
 def check_slots(job: Job, ns: Namespaces) -> list[dict]:
-    """Of groups of packets: the time between two."""
+    """The time between two groups of packets."""
     slotted = [(end, end.shape) for end in job.ends if isinstance(end.shape, Propagation) and end.shape.slot_us]
-    told = ns.queues([end for end, _ in slotted])
-    given = [next((slot_us(q.options) for q in told[end.dev] if q.kind == "netem"), 0.0) for end, _ in slotted]
+    queues = ns.queues([end for end, _ in slotted])
+    times = [next((slot_us(q.options) for q in queues[end.dev] if q.kind == "netem"), 0.0) for end, _ in slotted]
     return [
         _row(Check.SLOTS, end.dev, shape.slot_us, us, _near(us, shape.slot_us))
-        for us, (end, shape) in zip(given, slotted)
+        for us, (end, shape) in zip(times, slotted)
     ]
 
 
@@ -267,8 +267,8 @@ def _rate(sender: socket.socket, receiver: socket.socket, to: str, train: Train,
     rates = filter(any, (link_rate(sender, receiver, to, train, single) for _ in range(TRAINS)))
     if not train.early:
         return next(rates, (0.0, 0.0))
-    told = sorted(rates)
-    return told[len(told) // 2] if told else (0.0, 0.0)
+    ordered = sorted(rates)
+    return ordered[len(ordered) // 2] if ordered else (0.0, 0.0)
 
 
 def _check_probe(ns: Namespaces, probe: Probe, single: bool) -> list[dict]:
@@ -296,7 +296,7 @@ def _check_probe(ns: Namespaces, probe: Probe, single: bool) -> list[dict]:
 
 
 def _check_red(ns: Namespaces, queues: list[Queue], end: End, red: Red) -> dict:
-    """As with netem, no train tells odds: the kernel tells what it was given."""
+    """No train tells odds, as with netem: the kernel tells its settings."""
     wanted = _as_tc_tells(red)
     first = ns.options(end).get("gred", {"vqs": [{}]})["vqs"][0]
     measured = {key: value for key, value in first.items() if key in wanted}
@@ -307,32 +307,32 @@ def _check_red(ns: Namespaces, queues: list[Queue], end: End, red: Red) -> dict:
 
 
 def _check_rule(ns: Namespaces, end: End, rule: Discipline) -> dict:
-    """Of a queue with a rule when to drop."""
+    """A queue with a rule when to drop."""
     queue = ns.options(end)
     wanted = {**rule.options, **({} if rule.kind == "fq" else {"ecn": rule.ecn})}
-    told = {key: queue.get(rule.kind, {}).get(key, False) for key in wanted}
-    return _row(Check.DISCIPLINE, end.dev, wanted, told, all(_near(told[key], wanted[key]) for key in wanted))
+    options = {key: queue.get(rule.kind, {}).get(key, False) for key in wanted}
+    return _row(Check.DISCIPLINE, end.dev, wanted, options, all(_near(options[key], wanted[key]) for key in wanted))
 
 
 def _check_dualpi2(queues: list[Queue], end: End, wanted: Discipline) -> dict:
-    told = next((dualpi2(q.options) for q in queues if q.kind == "dualpi2"), {})
-    return _row(Check.DISCIPLINE, end.dev, wanted.options, told, told == wanted.options)
+    options = next((dualpi2(q.options) for q in queues if q.kind == "dualpi2"), {})
+    return _row(Check.DISCIPLINE, end.dev, wanted.options, options, options == wanted.options)
 
 
 def _check_cake(queues: list[Queue], end: End, shape: Bottleneck) -> dict:
     assert shape.cake
     wanted = {"rate_bps": shape.rate_bps // 8 * 8, **asdict(shape.cake)}  # the kernel counts bytes a second
-    told = next((cake(q.options) for q in queues if q.kind == "cake"), {})
-    return _row(Check.CAKE, end.dev, wanted, told, told == wanted)
+    options = next((cake(q.options) for q in queues if q.kind == "cake"), {})
+    return _row(Check.CAKE, end.dev, wanted, options, options == wanted)
 
 
-def _near(told: float, wanted: float, unit: float = 2**-32) -> bool:
+def _near(value: float, wanted: float, unit: float = 2**-32) -> bool:
     """The kernel counts odds, and tc counts times, in units of their own."""
-    return abs(told - wanted) <= max(0.002 * wanted, unit)
+    return abs(value - wanted) <= max(0.002 * wanted, unit)
 
 
 def _check_netem(queues: list[Queue], end: End, shape: Propagation) -> dict:
-    """What chance decides: the odds and times that netem was given, and what theory makes of them.
+    """The odds and times that netem was given: chance decides by them.
 
     No train tells them: a share p is known to 2 %, twice of three times, after 2500 / p packets.
     """
@@ -344,13 +344,13 @@ def _check_netem(queues: list[Queue], end: End, shape: Propagation) -> dict:
         "reorder": shape.reorder,
         "duplicate": shape.duplicate,
     }
-    given = next((netem(q.options) for q in queues if q.kind == "netem"), dict.fromkeys(wanted, 0.0))
-    if given.get("begin"):  # a burst is as long, and a pause between two, as a chain of two states stays in each
-        given |= {"loss": given["begin"] / (given["begin"] + given["end"]), "burst": 1 / given["end"]}
-    told = {key: given.get(key, 0.0) for key in wanted}
+    options = next((netem(q.options) for q in queues if q.kind == "netem"), dict.fromkeys(wanted, 0.0))
+    if options.get("begin"):  # a burst is as long, and a pause between two, as a chain of two states stays in each
+        options |= {"loss": options["begin"] / (options["begin"] + options["end"]), "burst": 1 / options["end"]}
+    measured = {key: options.get(key, 0.0) for key in wanted}
     units = {"delay_us": TICK_US, "jitter_us": TICK_US}
-    near = all(_near(told[key], wanted[key], units.get(key, 2**-32)) for key in wanted)
-    return _row(Check.NETEM, end.dev, wanted, told, near)
+    near = all(_near(measured[key], wanted[key], units.get(key, 2**-32)) for key in wanted)
+    return _row(Check.NETEM, end.dev, wanted, measured, near)
 
 
 def _check_queue(queues: list[Queue], end: End, shape: Bottleneck) -> dict:
@@ -373,8 +373,7 @@ def _as_tc_tells(red: Red) -> dict:
 
 
 def _check_trace(ns: Namespaces, player: Player, peer: End) -> dict:
-    """Of packets in bursts: how many leave when the trace says so, and are dropped when the queue is full, and how many
-    were sent.
+    """How many packets of bursts were sent, leave when the trace says so, and are dropped when the queue is full.
 
     Packets of these sizes take another opportunity if one has 2 % more bytes, or less. Bursts begin at odd times: a
     clock that is wrong by as much comes between two milliseconds.

@@ -30,7 +30,7 @@ class Record:
         return contextlib.nullcontext()
 
     def relay(self, job: Job, ns: Namespaces) -> Any:
-        """What makes links with a delay where the kernel cannot."""
+        """A program that makes links with a delay if the kernel cannot."""
         return None
 
 
@@ -38,7 +38,7 @@ class Record:
 
 
 def cgroup_mount() -> str | None:
-    """Where the cgroup2 hierarchy is mounted."""
+    """The place at which the cgroup2 hierarchy is mounted."""
     with open("/proc/self/mounts") as f:
         mounts = [line.split() for line in f]
     return next((m[1] for m in mounts if m[2] == "cgroup2"), None)
@@ -160,7 +160,7 @@ class Controllers:
         return sh("asymcc", "--objects", self.objects, *argv, kind=Fault.COMMAND)
 
     def command(self, c: Controller, change: Command) -> None:
-        """What a user may type while flows run."""
+        """A command that a user may type while flows run."""
         c = replace(c, set=change.set)
         if change.command == "load":
             self.load([c])

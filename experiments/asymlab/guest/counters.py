@@ -112,7 +112,7 @@ def qdisc_counters(job: Job, ns: Namespaces) -> dict[str, dict]:
 
 
 def _marks(gred: bytes) -> int:
-    """Of its first virtual queue, the only one."""
+    """The marks of its first virtual queue, the only one."""
     queue = attributes(attributes(attributes(gred)[GRED_VQ_LIST])[GRED_VQ_ENTRY])
     return sum(struct.unpack("I", queue[kind])[0] for kind in GRED_MARKS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What a run on a live host changes for the whole machine, and how it is taken back."""
+"""The changes that a run on a live host makes for the whole machine, and how they are taken back."""
 
 import contextlib
 import fcntl

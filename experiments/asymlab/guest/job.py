@@ -47,7 +47,7 @@ class Red:
 
 @dataclass(frozen=True)
 class Cake:
-    """CAKE, its own shaper included. What a packet takes of its rate, tc-cake(8) says."""
+    """CAKE, its own shaper included. tc-cake(8) says what a packet takes of its rate."""
 
     ack_filter: bool
     aggressive: bool = False  # the filter
@@ -190,7 +190,7 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Policer:
-    """What comes in by a device, behind the queue of its peer, and is more than a rate and a burst, is dropped."""
+    """Drops packets that come in by a device, behind the queue of its peer, above a rate and a burst."""
 
     node: Name
     dev: Device
@@ -254,7 +254,7 @@ class SetParameters:
 
 @dataclass(frozen=True)
 class Command:
-    """As a user may type it; `set`: all parameters that the controller has from then on."""
+    """A command that a user may type; `set`: all parameters that the controller has from then on."""
 
     at_s: float
     controller: Name

@@ -51,7 +51,7 @@ class Namespaces:
 
     def __init__(self, prefix: str):
         self.prefix = prefix
-        self.made: list[str] = []
+        self.nodes: list[str] = []
         self.home = os.open(HOME, os.O_RDONLY)
 
     def name(self, node: str) -> str:
@@ -62,7 +62,7 @@ class Namespaces:
         try:
             _share_folder()
             os.close(os.open(f"{FOLDER}/{name}", os.O_CREAT | os.O_EXCL, 0))
-            self.made.append(name)
+            self.nodes.append(name)
             if LIBC.unshare(CLONE_NEWNET) != 0:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
             try:
@@ -101,18 +101,18 @@ class Namespaces:
         of: dict[str, list[netlink.Queue]] = {}
         for node in dict.fromkeys(end.node for end in ends):
             with self.enter(node), netlink.Netlink() as kernel:
-                told = kernel.queues()
-                of |= {end.dev: told[netlink.index_of(end.dev)] for end in ends if end.node == node}
+                queues = kernel.queues()
+                of |= {end.dev: queues[netlink.index_of(end.dev)] for end in ends if end.node == node}
         return of
 
     def options(self, end: End) -> dict[str, dict]:
-        """What tc tells of an end's queues: by their kind, the options."""
-        told = json.loads(sh("tc", "-n", self.name(end.node), "-d", "-j", "qdisc", "show", "dev", end.dev))
-        return {queue["kind"]: queue["options"] for queue in told}
+        """The options of an end's queues, by their kind, as tc tells them."""
+        queues = json.loads(sh("tc", "-n", self.name(end.node), "-d", "-j", "qdisc", "show", "dev", end.dev))
+        return {queue["kind"]: queue["options"] for queue in queues}
 
     def close(self) -> None:
-        while self.made:
-            remove_namespace(self.made.pop())
+        while self.nodes:
+            remove_namespace(self.nodes.pop())
 
 
 def _share_folder() -> None:
@@ -219,7 +219,7 @@ def _cake(cake: Cake) -> str:
 
 
 def _words(discipline: Discipline) -> str:
-    """Of tc."""
+    """The words that tc takes."""
     options = [f"{key} {value}{'us' if key in TIMES else ''}" for key, value in discipline.options.items()]
     marks = [] if discipline.kind == "fq" else ["ecn" if discipline.ecn else "noecn"]
     return " ".join([discipline.kind, *options, *marks])
@@ -364,14 +364,14 @@ def _queue_commands(end: End, there: bool) -> list[str]:
 
 
 def _dualpi2(end: End) -> Discipline | None:
-    found = end.shape.discipline if isinstance(end.shape, Bottleneck) else None
-    return found if found and found.kind == "dualpi2" else None
+    rule = end.shape.discipline if isinstance(end.shape, Bottleneck) else None
+    return rule if rule and rule.kind == "dualpi2" else None
 
 
 def _own_queues(job: Job, node: str) -> list[netlink.Request]:
     """Those that tc does not know."""
-    found = [(end.dev, _dualpi2(end)) for end in job.ends if end.node == node]
-    return [netlink.add_dualpi2(dev, queue.options) for dev, queue in found if queue]
+    queues = [(end.dev, _dualpi2(end)) for end in job.ends if end.node == node]
+    return [netlink.add_dualpi2(dev, queue.options) for dev, queue in queues if queue]
 
 
 def _wait_for_addresses(job: Job, ns: Namespaces) -> None:
@@ -406,7 +406,7 @@ def _node_requests(job: Job, node: str) -> list[netlink.Request]:
 
 
 def send_ect1(job: Job, ns: Namespaces, objects: str) -> None:
-    """As a user would have it: docs/prague.md."""
+    """A user's own way to send ECT(1): docs/prague.md."""
     for dev in job.ect1:
         add = f"filter add dev {dev} egress bpf direct-action object-file {objects}/ect1.bpf.o section tc"
         ns.tc(job.node_of(dev), [f"qdisc add dev {dev} clsact", add])

@@ -65,12 +65,12 @@ def attribute(kind: int, *data: bytes) -> bytes:
 
 
 def attributes(data: bytes) -> dict[int, bytes]:
-    found, at = {}, 0
+    values, at = {}, 0
     while at + 4 <= len(data):
         length, kind = struct.unpack_from("HH", data, at)
-        found[kind & 0x3FFF] = data[at + 4 : at + length]
+        values[kind & 0x3FFF] = data[at + 4 : at + length]
         at += max(4, length + -length % 4)
-    return found
+    return values
 
 
 def _u32(kind: int, value: int) -> bytes:
@@ -124,7 +124,7 @@ class Device(NamedTuple):
 
 
 def index_of(dev: str) -> int:
-    """Of the namespace that this process is in."""
+    """The number of a device in the namespace of this process."""
     try:
         return socket.if_nametoindex(dev)
     except OSError as e:
@@ -250,22 +250,22 @@ class Netlink:
         ((kind, flags, _, body),) = self._receive()
         if kind != NEWLINK:
             raise Failure(f"{dev}: {_complaint(flags, body)}")
-        told = attributes(body[16:])
-        gso, gro = (struct.unpack("I", told[kind])[0] for kind in (IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE))
+        link = attributes(body[16:])
+        gso, gro = (struct.unpack("I", link[kind])[0] for kind in (IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE))
         return gso, gro
 
     def queues(self) -> dict[int, list[Queue]]:
         """Those of each device, by its index."""
-        found: dict[int, list[Queue]] = {}
+        queues: dict[int, list[Queue]] = {}
         self._send([(GETQDISC, DUMP, struct.pack("BxxxiIII", socket.AF_UNSPEC, 0, 0, 0, 0))])
         while True:
             for kind, flags, _, body in self._receive():
                 if kind == ERROR or flags & INTERRUPTED:
                     raise Failure(f"queues: {_complaint(flags, body) if kind == ERROR else 'changed meanwhile'}")
                 if kind == DONE:
-                    return found
+                    return queues
                 index, _, parent = struct.unpack_from("iII", body, 4)
-                found.setdefault(index, []).append(_queue(parent == ROOT, attributes(body[20:])))
+                queues.setdefault(index, []).append(_queue(parent == ROOT, attributes(body[20:])))
 
 
 def gred(options: bytes) -> float:
@@ -274,16 +274,16 @@ def gred(options: bytes) -> float:
 
 
 def cake(options: bytes) -> dict[str, int | str]:
-    """What a CAKE was given, by the names of the job."""
-    told = attributes(options)
-    (rate,) = struct.unpack("Q", told[CAKE_RATE])
+    """The options of a CAKE, by the names of the job."""
+    values = attributes(options)
+    (rate,) = struct.unpack("Q", values[CAKE_RATE])
     kinds = (CAKE_ATM, CAKE_FLOWS, CAKE_MPU, CAKE_FILTER)
-    framing, isolation, mpu, filters = (struct.unpack("I", told[kind])[0] for kind in kinds)
+    framing, isolation, mpu, filters = (struct.unpack("I", values[kind])[0] for kind in kinds)
     return {
         "rate_bps": 8 * rate,
         "ack_filter": filters > 0,
         "aggressive": filters > 1,
-        "overhead": struct.unpack("i", told[CAKE_OVERHEAD])[0],
+        "overhead": struct.unpack("i", values[CAKE_OVERHEAD])[0],
         "mpu": mpu,
         "framing": CAKE_FRAMINGS[framing],
         "isolation": CAKE_ISOLATIONS[isolation],
@@ -291,13 +291,13 @@ def cake(options: bytes) -> dict[str, int | str]:
 
 
 def dualpi2(options: bytes) -> dict[str, int]:
-    """What a DualPI2 was given, by the names of the job."""
-    told = attributes(options)
-    return {key: struct.unpack(form, told[kind])[0] for key, (kind, form) in DUALPI2.items() if kind in told}
+    """The options of a DualPI2, by the names of the job."""
+    values = attributes(options)
+    return {key: struct.unpack(form, values[kind])[0] for key, (kind, form) in DUALPI2.items() if kind in values}
 
 
 def netem(options: bytes) -> dict[str, float]:
-    """What a netem was given: shares, times in us, and the odds of Gilbert's model that a burst begins and ends."""
+    """The options of a netem: shares, times in us, and the odds of Gilbert's model that a burst begins and ends."""
     _, _, loss, gap, duplicate, _ = struct.unpack_from("6I", options)
     more = attributes(options[24:])
     (reorder,) = struct.unpack_from("I", more.get(NETEM_REORDER, bytes(4)))
@@ -315,7 +315,7 @@ def slot_us(options: bytes) -> float:
 
 
 def _complaint(flags: int, body: bytes) -> str:
-    """Of an answer: the kernel's own words, or those of its number."""
+    """An answer's complaint: the kernel's own words, or those of its number."""
     error = -struct.unpack_from("i", body)[0]
     if not error:
         return ""
@@ -323,10 +323,10 @@ def _complaint(flags: int, body: bytes) -> str:
     return f"Error: {words}" if words else os.strerror(error)
 
 
-def _queue(root: bool, told: dict[int, bytes]) -> Queue:
-    stats = attributes(told.get(TCA_STATS2, b""))
+def _queue(root: bool, values: dict[int, bytes]) -> Queue:
+    stats = attributes(values.get(TCA_STATS2, b""))
     bytes_, packets = struct.unpack_from("QI", stats[1])
     qlen, backlog, drops = struct.unpack_from("III", stats[3])
     counters = {"bytes": bytes_, "packets": packets, "drops": drops, "backlog": backlog, "qlen": qlen}
-    kind, own = told[TCA_KIND].rstrip(b"\0").decode(), stats.get(STATS_APP, b"")
-    return Queue(kind, root, counters, told.get(TCA_OPTIONS, b""), own)
+    kind, own = values[TCA_KIND].rstrip(b"\0").decode(), stats.get(STATS_APP, b"")
+    return Queue(kind, root, counters, values.get(TCA_OPTIONS, b""), own)

@@ -127,7 +127,7 @@ class Packet(NamedTuple):
 
 
 class Trace:
-    """What a link does by its trace: one packet and one opportunity after the other, as Mahimahi does it.
+    """A link by its trace: one packet and one opportunity after the other, as Mahimahi does it.
 
     The program looks ahead as a packet comes in. This goes along the opportunities.
     """
@@ -149,7 +149,7 @@ class Trace:
         return turns * self.total[-1] + self.total[at]
 
     def time(self, number: int) -> int:
-        """Of an opportunity, ns from the trace's begin."""
+        """The time of an opportunity, ns from the trace's begin."""
         turns, rest = divmod(number, self.total[-1])
         return (turns * self.ms[-1] + self.ms[bisect.bisect_right(self.total, rest) - 1]) * NS_PER_MS
 

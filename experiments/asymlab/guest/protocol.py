@@ -19,7 +19,7 @@ def ip_udp(addr: str) -> int:
 
 
 class Fault(StrEnum):
-    """What failed of a run: where the host goes on by it. Other failures have none."""
+    """The part of a run that failed, if the host goes on by it. Other failures have none."""
 
     NONE = ""
     REGISTER = "register"  # bpftool did not register an object
@@ -67,7 +67,7 @@ class Check(Enum):
         raise ValueError(f"{what[:60]!r} is no row of a self-check")
 
 
-# Of controllers, their objects, modules and parameters, and of nodes: they become paths and root's arguments.
+# The name of a controller, an object, a module, a parameter or a node: it becomes a path, or an argument of root's.
 NAME = "[a-z0-9_]+"
 OBJECT = NAME + "(:[A-Za-z_][A-Za-z0-9_.]{0,62})?"  # and, of an object with several controllers, the one that is meant
 VALUE = r"-?[A-Za-z0-9_.]{1,64}"  # of a parameter
@@ -78,5 +78,5 @@ HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"
 STATUS = "status.json"  # of the agent's files: whether it made the run, or why not
 # Of the guest's kernel, by architecture: the guest calls it once it is ready for a job.
 STOP = {"amd64": "__x64_sys_reboot", "arm64": "__arm64_sys_reboot"}
-# Of amd64's kernel: where it learns its timer's frequency, and the variable that holds it.
+# The place at which amd64's kernel learns its timer's frequency, and the variable that holds it.
 CLOCK_SET_UP, TIMER_PERIOD = "x86_late_time_init", "lapic_timer_period"

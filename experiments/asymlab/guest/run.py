@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """One experiment on the kernel it stands on: the guest's, or a live host's.
 
-Builds the network in namespaces of its own, checks it, sends traffic, traces, takes everything down again. What is in
-the output folder then:
+Builds the network in namespaces of its own, checks it, sends traffic, traces, takes everything down again. The
+output folder has then:
 
     agent.json   self-check, counters, sysctls, the clock that the trace's times count from
     trace.bin    records of `asymcc trace`

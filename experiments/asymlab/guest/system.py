@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What every part of the agent takes from the system: commands, failures, the C library, signals."""
+"""The system as every part of the agent takes it: commands, failures, the C library, signals."""
 
 import ctypes
 import os
@@ -23,7 +23,7 @@ class Failure(Exception):
 
     @property
     def status(self) -> dict[str, object]:
-        """As the host reads it."""
+        """The failure as the host reads it."""
         return {"ok": False, "error": str(self), "kind": self.kind}
 
 

@@ -25,7 +25,7 @@ def keep_types(objects: str) -> None:
 
 
 def _needed_kb(job: Job) -> float:
-    """For the records of two seconds. As if each rate were full of data packets, and each had an ACK."""
+    """The room for the records of two seconds, if each rate is full of data packets and each packet has an ACK."""
     new = [n for change in job.changes if isinstance(change, ChangePath) for n in change.path]
     mtu = min(*(link.mtu for link in job.links), *(n.mtu for n in new if isinstance(n, NewMtu)), MTU_MAX)
     packets_s = sum(shape.rate_bps for _, shape in job.shapes if isinstance(shape, Bottleneck)) / (8 * mtu)

@@ -115,7 +115,7 @@ class Worker:
             while not self.over:
                 time.sleep(ASK_AGAIN_S)
 
-    # What follows is the worker's own.
+    # The worker alone calls these.
 
     def hold(self) -> None:
         """Rest while the worker is stopped."""
@@ -254,7 +254,7 @@ class Traffic:
 
 
 def _packed(addr: str, port: int) -> bytes:
-    """As connect() takes it."""
+    """The address as connect() takes it."""
     of, to = family(addr), socket.inet_pton(family(addr), addr)
     return (
         struct.pack("=H", of) + struct.pack("!H", port) + (bytes(4) + to + bytes(4) if is_v6(addr) else to + bytes(8))
@@ -287,7 +287,7 @@ def sink(worker: Worker, s: socket.socket, flow: Flow) -> None:
 
 
 class Tally:
-    """What a flow's receiver has compared."""
+    """The comparisons of a flow's receiver."""
 
     def __init__(self) -> None:
         self.bytes, self.wrong_at = 0, -1
@@ -315,7 +315,7 @@ def _tell(worker: Worker, s: socket.socket, flow: Flow, size: int | None) -> Non
 
 
 def telling_source(worker: Worker, s: socket.socket, flow: Flow) -> None:
-    """As source(), and what it sends can be checked."""
+    """source(), with data that can be checked."""
     _tell(worker, s, flow, None)
 
 
@@ -329,7 +329,7 @@ class Ending:
 
 
 def sized_source(worker: Worker, s: socket.socket, flow: Flow, ending: Ending) -> None:
-    """As telling_source(), with an end. The FIN goes when nearly all is sent, as the tracer sees no ACK after it.
+    """telling_source(), with an end. The FIN goes when nearly all is sent, as the tracer sees no ACK after it.
     The socket stays: one that is closed for good cannot be ended with a reset."""
     _tell(worker, s, flow, flow.size_bytes)
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, UNSENT_BYTES)
@@ -343,7 +343,7 @@ def sized_source(worker: Worker, s: socket.socket, flow: Flow, ending: Ending) -
 
 
 def comparing_sink(worker: Worker, s: socket.socket, flow: Flow, tally: Tally) -> None:
-    """As sink(), for every byte. What waits for fewer than it wakes for is read twice a second."""
+    """sink(), for every byte. Twice a second it reads the bytes that are too few to wake it."""
     data, block = pattern(flow, PATTERN_BYTES), ctypes.create_string_buffer(PATTERN_BYTES)
     while True:
         worker.poll(s, select.POLLIN, 500)

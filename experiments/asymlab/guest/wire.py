@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Dataclasses as JSON: an object for each, a member for each field. One with a default is left out while it is empty.
 
-Who reads believes nobody: the agent is what root runs. Each member is there, is known, and is of its field's type; a
+A reader believes nobody: the agent is what root runs. Each member is there, is known, and is of its field's type; a
 text matches its pattern. Else there is a Failure of one line, which says where in the object.
 """
 
@@ -83,7 +83,7 @@ def _members(kind: type) -> tuple[dict[str, Any], set[str]]:
 
 
 def learn(kind: Any) -> None:
-    """What read() keeps of a type and those in it, ahead of time."""
+    """Keeps ahead of time what read() keeps of a type and of those in it."""
     if isinstance(kind, type) and is_dataclass(kind):
         for member in _members(kind)[0].values():
             learn(member)
@@ -104,7 +104,7 @@ def _object(kind: type, value: Any, where: str) -> Any:
 
 
 def _one_of(kinds: tuple, value: Any, where: str) -> Any:
-    """Of a type and None, of plain types, or of dataclasses: there the names of the members tell the nearest."""
+    """The value of a type or None, of plain types, or of dataclasses. Their members' names tell the nearest one."""
     if value is None and NoneType in kinds:
         return None
     kinds = tuple(k for k in kinds if k is not NoneType)

@@ -88,7 +88,7 @@ def main() -> None:
 
 
 def python() -> None:
-    """What scripts call as `python3 FILE WORDS...`: the guest's standard library has no files."""
+    """Scripts call it as `python3 FILE WORDS...`: the guest's standard library has no files."""
     sys.argv = sys.argv[1:]
     with open(sys.argv[0], "rb") as file:
         exec(compile(file.read(), sys.argv[0], "exec"), {"__name__": "__main__", "__builtins__": __builtins__})

@@ -44,8 +44,8 @@ def find(wanted: str, say) -> Source:
         for _, _, options in suites(NATIVE, f"the source of Linux {wanted}", say):
             name = f"linux-source-{wanted}"
             if wanted == NEWEST:
-                told = show(options, "linux-source") or ""
-                depends = re.search(r"^Depends: .*\b(linux-source-\d[\d.]*\d)", told, re.M)
+                record = show(options, "linux-source") or ""
+                depends = re.search(r"^Depends: .*\b(linux-source-\d[\d.]*\d)", record, re.M)
                 name = depends[1] if depends else ""
             for package in filter(None, (name, name and f"{name}.0")):  # Ubuntu's have three numbers
                 fields = dict(re.findall(r"^(Version|SHA256): (\S+)", show(options, package) or "", re.M))
