@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from asymlab.report import measures, papers
+from asymlab.report import measures, papers, report
 from asymlab.report.judged import RATIO_MAX, Judged, Results
 from tests.report import random_runs
 
@@ -46,7 +46,7 @@ def test_without_runs_nothing_is_claimed_to_hold(paper):
     nothing = Results(paper, [])
     [row] = papers.judged(paper, nothing)
     assert (row.verdict, row.claim) == ("not measured", f"{len(papers.claims(paper))} more claims")
-    assert papers.module(paper, "figures").figures(nothing) == []
+    assert report.figures_of(papers.module(paper, "figures"), nothing) == []
 
 
 # --- what all share -------------------------------------------------------------------------

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from asymlab.report import drawing, figuredata, papers
+from asymlab.report import drawing, figuredata, papers, report
 from asymlab.report.judged import Results
 from tests.report import random_runs
 
@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize("paper", papers.names())
 def test_figures_of_random_runs(paper, tmp_path, snapshot):
     """A change here is a change of what a figure shows."""
-    figures = papers.module(paper, "figures").figures(random_runs.results_of(paper, tmp_path, seeds=2))
+    figures = report.figures_of(papers.module(paper, "figures"), random_runs.results_of(paper, tmp_path, seeds=2))
     for figure in figures:
         assert len(figure.caption) > 40 and "  " not in figure.caption
     snapshot("".join(f"{figure.id}: {figure.title}\n{shown(figure)}" for figure in figures), paper)
@@ -41,7 +41,7 @@ def test_a_figure_without_some_of_its_runs_is_left_out_or_drawn(paper, left, tmp
     results = random_runs.results_of(paper, tmp_path)
     ids = list(dict.fromkeys(task.case.scenario.id for task, _ in results.found))[left::2]
     some = Results(paper, [(task, run) for task, run in results.found if task.case.scenario.id in ids])
-    figures = papers.module(paper, "figures").figures(some)
+    figures = report.figures_of(papers.module(paper, "figures"), some)
     assert len({figure.id for figure in figures}) == len(figures)
 
 

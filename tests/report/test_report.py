@@ -155,7 +155,7 @@ def test_figures_have_words(full):
 
 def test_same_input_same_bytes(full, runs, place):
     verdicts, _, folder = full
-    figures = [("fast", f) for f in papers.module("fast", "figures").figures(results_of(runs))]
+    figures = [("fast", f) for f in report.figures_of(papers.module("fast", "figures"), results_of(runs))]
     speed, claims = {"boot to first packet": "1.5 s"}, records.claims(folder)
     report.write(verdicts, figures, runs[::-1], "quick", speed=speed, folder=place / "report", claims=claims)
     for file in folder.rglob("*"):

@@ -57,10 +57,7 @@ measure = "seed"
 paper = 2
 at_least = 1
 """
-CODE = {
-    "measures.py": "def seed(run):\n    return run.record['seed']\n",
-    "figures.py": "def figures(results):\n    return []\n",
-}
+CODE = {"measures.py": "def seed(run):\n    return run.record['seed']\n", "figures.py": "FIGURES = ()\n"}
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@
 cases.toml      scenarios
 claims.toml     title, subject (one line), and the claims (claimfile.py)
 measures.py     measures that no other paper has
-figures.py      `figures(results)`, which yields Figures; the first stands for the paper in the report's summary
+figures.py      FIGURES, each a function of results; the first stands for the paper in the report's summary
 tables.md       tables of docs/NAME.md (tables.py)
 """
 

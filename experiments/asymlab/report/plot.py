@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import numpy as np
-from matplotlib.ticker import NullLocator, ScalarFormatter
+from matplotlib.ticker import FixedLocator, NullLocator, ScalarFormatter
 
 from .. import controllers
 from ..palette import BLACK
@@ -70,3 +70,29 @@ def plain(axis) -> None:
     """Numbers on a log axis as they are, and at the given ticks only."""
     axis.set_major_formatter(ScalarFormatter())
     axis.set_minor_locator(NullLocator())
+
+
+def ticks_at(axis, values) -> None:
+    """Ticks on a log axis at these numbers only."""
+    axis.set_major_locator(FixedLocator(values))
+    axis.set_minor_locator(NullLocator())
+    axis.set_ticklabels([f"{value:g}" for value in values])
+
+
+def heat_map(ax, values: np.ndarray, names: list[str], texts: dict[tuple[int, int], str], size: float, **colours):
+    """A square of cells with their texts, the same names on both axes; the image, for a colour bar."""
+    image = ax.imshow(values, **colours)
+    for (i, j), text in texts.items():
+        in_cell(image, i, j, values[i, j], text, size)
+    ax.set(xticks=range(len(names)), yticks=range(len(names)), xticklabels=names, yticklabels=names)
+    ax.grid(False)
+    return image
+
+
+def bars(ax, groups: dict[str, list[float]], names: list[str]) -> None:
+    """Bars with their numbers, those of a place side by side: one of each group."""
+    width = 0.8 / len(groups)
+    for n, (group, heights) in enumerate(groups.items()):
+        at = [i + (n - (len(groups) - 1) / 2) * width for i in range(len(heights))]
+        ax.bar_label(ax.bar(at, heights, width=0.95 * width, label=group), fmt="%.1f", fontsize=8)
+    ax.set_xticks(range(len(names)), names)

@@ -57,8 +57,11 @@ def provenance(runs: list[Run]) -> dict[str, str]:
 
 
 def figures_of(paper, results: Results) -> list[Figure]:
-    """The figures of a paper's figures.py, which learns nothing of invalid runs."""
-    return paper.figures(type(results)(results.paper, [(task, run) for task, run in results.found if run.valid]))
+    """The figures of a paper's figures.py for which there are runs; it learns nothing of invalid ones."""
+    valid = type(results)(results.paper, [(task, run) for task, run in results.found if run.valid])
+    with style():
+        drawings = [draw(valid) for draw in paper.FIGURES]
+    return [figure for figure in drawings if figure]
 
 
 def drawn(figure: Figure) -> dict[str, bytes]:

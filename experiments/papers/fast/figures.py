@@ -25,12 +25,6 @@ FEW = 4  # points of k_f that make a curve
 WINDOW, RTT = 1125, 0.36  # at rest, k_f = 4: q0 = alpha / x0 = 0.32 s, w0 = (d + q0) x0
 
 
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [draw(results) for draw in (throughput, series, standing_queue, ack_path, shares)]
-    return [f for f in drawn if f]
-
-
 def sweep(results, controller: str) -> dict[float, list]:
     """k_f -> the controller's valid runs there, a run a seed."""
     found = {}
@@ -289,3 +283,6 @@ def stack(ax, t, first, second, **options) -> None:
         t, first, second, colors=[BLUE, SKY], labels=["alpha 1000", "alpha 500"], linewidth=0, **options
     )
     areas[1].set(hatch="////", edgecolor="white")
+
+
+FIGURES = (throughput, series, standing_queue, ack_path, shares)

@@ -26,15 +26,6 @@ START_S = 0.9  # slow start and what follows
 CYCLES_S = 3
 
 
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [
-            draw(results)
-            for draw in (throughput, ten_flows, ack_path, queues, rounds, delay, overflow, changes, base_rtt, readings)
-        ]
-    return [f for f in drawn if f]
-
-
 def sweep(results, id: str) -> dict[str, dict[float, list]]:
     """controller -> reverse rate, kbit/s -> its valid runs, a run a seed; those that have any."""
     found = {}
@@ -404,3 +395,6 @@ def readings(results):
         + ".",
         figure,
     )
+
+
+FIGURES = (throughput, ten_flows, ack_path, queues, rounds, delay, overflow, changes, base_rtt, readings)

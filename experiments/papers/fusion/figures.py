@@ -14,7 +14,7 @@ from asymlab.palette import BLACK, BLUE, GREEN, GREY, VERMILLION
 from asymlab.report import drawing
 from asymlab.report.judged import interval
 from asymlab.report.measures import goodput_of, ratio, share
-from asymlab.report.plot import EXPECTED, colour, in_cell, label, look, marked, points, steps
+from asymlab.report.plot import EXPECTED, colour, heat_map, label, look, marked, points, steps
 from asymlab.results.metrics import jain
 
 from . import measures as paper
@@ -33,15 +33,6 @@ SEEN_S = 0.25  # one window of so long shows in 200 s
 CYCLES = 2  # from loss to loss, in a zoom
 LOSSES = (*paper.RARE, *paper.OFTEN)
 BUFFER = "path.forward.queue"
-
-
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [
-            draw(results)
-            for draw in (reduction, windows, queue, loss, friendliness, table, three, rtts, shares, speeds, parking_lot)
-        ]
-    return [f for f in drawn if f]
 
 
 def bars(ax, x, samples: list[list[float]], base=0.0, **style) -> np.ndarray:
@@ -280,15 +271,13 @@ def table(results):
     axes = figure.subplots(1, 2, sharey=True)
     names = [paper.NAMES[c] for c in kinds]
     for ax, title, values in zip(axes, ("The paper", "Here, with half the 95 % interval"), (theirs, ours)):
-        image = ax.imshow(values, cmap="PuOr", vmin=0, vmax=96)
-        for (i, j), value in np.ndenumerate(values):
-            if not np.isnan(value):
-                several = values is ours and half[i, j] > 0
-                text = f"{value:.1f}" + (f"\n±{half[i, j]:.1f}" if several else "")
-                in_cell(image, i, j, value, text, 8)
-        ticks = range(len(kinds))
-        ax.set(title=title, xticks=ticks, yticks=ticks, xticklabels=names, yticklabels=names, xlabel="beside")
-        ax.grid(visible=False)
+        texts = {
+            at: f"{value:.1f}" + (f"\n±{half[at]:.1f}" if values is ours and half[at] > 0 else "")
+            for at, value in np.ndenumerate(values)
+            if not np.isnan(value)
+        }
+        image = heat_map(ax, values, names, texts, 8, cmap="PuOr", vmin=0, vmax=96)
+        ax.set(title=title, xlabel="beside")
     figure.colorbar(image, ax=axes, shrink=0.8, label="Mbit/s")
     return drawing.Figure(
         "fusion-table-1",
@@ -525,3 +514,6 @@ def reduction(results):
         "BDP. Fusion gives up what is queued, but never more than Reno.",
         figure,
     )
+
+
+FIGURES = (reduction, windows, queue, loss, friendliness, table, three, rtts, shares, speeds, parking_lot)

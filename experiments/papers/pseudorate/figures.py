@@ -37,12 +37,6 @@ VEGAS = {
 }
 
 
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [draw(results) for draw in (rise, windows, mechanism, throughput)]
-    return [f for f in drawn if f]
-
-
 def first(results, controller: str):
     """The run of the lowest seed, or None."""
     runs = results.valid("PR-LOT", flows__controller=controller)
@@ -219,3 +213,6 @@ def throughput(results):
         "Pseudo-rate keeps N_queue packets of each source in it.",
         figure,
     )
+
+
+FIGURES = (rise, windows, mechanism, throughput)

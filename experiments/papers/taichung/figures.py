@@ -49,12 +49,7 @@ TABLE4 = {
     "westwood": (0.923017, 0.973306, 0.991795, 0.995311, 0.996087, 0.996548),
 }
 ASIDE = dict(zip(CONTROLLERS, (-1, 0, 1)))
-
-
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [draw(results) for draw in (slow_start, thresholds, tables, loss, fairness)]
-    return [f for f in drawn if f]
+PAPERS_OWN = {"linestyle": "", "marker": "_", "markersize": 12, "color": BLACK, "label": "the paper's"}  # its numbers
 
 
 def first(results, profile: str, controller: str):
@@ -177,6 +172,10 @@ def thresholds(results):
     )
 
 
+def papers_own(controller: str) -> dict:
+    return PAPERS_OWN | {"markersize": 18, "markeredgewidth": 2, "color": colour(controller), "label": ""}
+
+
 def name(controller: str) -> str:
     return {"reno": "NewReno"}.get(controller, label(controller))
 
@@ -198,16 +197,8 @@ def tables(results):
         for controller, by_n in by_controller.items():
             place = {i + 0.18 * ASIDE[controller]: by_n[n] for i, n in enumerate(senders)}
             points(ax, place, total, **marked(controller, linestyle="", label=name(controller)))
-            ax.plot(
-                list(place),
-                [n * v for n, v in zip(senders, simulated[controller])],
-                linestyle="",
-                marker="_",
-                markersize=18,
-                markeredgewidth=2,
-                color=colour(controller),
-            )
-        ax.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
+            ax.plot(list(place), [n * v for n, v in zip(senders, simulated[controller])], **papers_own(controller))
+        ax.plot([], [], **PAPERS_OWN)
         ax.set(
             title=title,
             ylabel="goodput of all, Mbit/s",
@@ -295,15 +286,7 @@ def fairness(results):
         for controller, runs in by_controller.items():
             place = {i + 0.18 * ASIDE[controller]: rs for i, rs in runs.items()}
             points(ax, place, jain_index, **controllers.of(controller).look | {"linestyle": ""})
-            ax.plot(
-                list(place),
-                TABLE2[controller],
-                linestyle="",
-                marker="_",
-                markersize=18,
-                markeredgewidth=2,
-                color=colour(controller),
-            )
+            ax.plot(list(place), TABLE2[controller], **papers_own(controller))
         ax.set(
             title=f"Table 2, {PROFILES[profile].split(',')[0]}",
             xlim=(-0.5, 1.5),
@@ -314,16 +297,8 @@ def fairness(results):
     upper[0].set_ylabel("Jain index")
     for controller, runs in table4.items():
         points(lower, runs, jain_index, **marked(controller, label=name(controller)))
-        lower.plot(
-            TABLE4_LOSS,
-            TABLE4[controller],
-            linestyle="",
-            marker="_",
-            markersize=14,
-            markeredgewidth=2,
-            color=colour(controller),
-        )
-    lower.plot([], [], linestyle="", marker="_", markersize=12, color=BLACK, label="the paper's")
+        lower.plot(TABLE4_LOSS, TABLE4[controller], **papers_own(controller) | {"markersize": 14})
+    lower.plot([], [], **PAPERS_OWN)
     lower.set(
         title="Table 4: twenty connections over random loss, impatient",
         ylabel="Jain index",
@@ -338,3 +313,6 @@ def fairness(results):
         "Over whole runs, starts included: 20 s for Table 2, 15 to 30 s for Table 4.",
         figure,
     )
+
+
+FIGURES = (slow_start, thresholds, tables, loss, fairness)

@@ -15,12 +15,6 @@ BOTH = ("bbr", "bbr3")
 BESIDE = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic", "taichung", "fast")
 
 
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = beside(results)
-    return [drawn] if drawn else []
-
-
 def beside(results) -> drawing.Figure | None:
     figure = Figure(figsize=(6.5, 4))
     ax = figure.subplots()
@@ -42,3 +36,6 @@ def beside(results) -> drawing.Figure | None:
         "100 Mbit/s, 40 ms, a queue of one BDP, as Table 1. 0.5 (dashed) is an equal share; means of the seeds.",
         figure,
     )
+
+
+FIGURES = (beside,)

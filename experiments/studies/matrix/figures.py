@@ -4,15 +4,16 @@ empty, and of each other path the goodput alone and the shares beside those that
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import fmean
 
 import numpy as np
 from matplotlib.figure import Figure
 
 from asymlab.palette import BLACK, BLUE, SKY
-from asymlab.report import drawing
+from asymlab.report import drawing, plot
 from asymlab.report.measures import goodput
-from asymlab.report.plot import EXPECTED, in_cell, label, marked
+from asymlab.report.plot import EXPECTED, label, marked
 
 from . import measures as matrix
 
@@ -22,13 +23,6 @@ NUMBER = {"textcoords": "offset points", "fontsize": 9, "annotation_clip": False
 ASIDE = NUMBER | {"xytext": (5, 0), "va": "center", "bbox": {"color": "white", "pad": 0.5}}  # over the dashed line
 ABOVE = NUMBER | {"xytext": (0, 6), "ha": "center", "fontsize": 8, "bbox": {"color": "white", "pad": 0}}
 HEAD = {"x": 0.01, "ha": "left", "fontsize": "medium"}
-
-
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [draw(results, rate) for rate in matrix.RATES for draw in (share, jain, harm)]
-        drawn += [draw(results, path) for path in matrix.PATHS for draw in (alone, beside)]
-    return [f for f in drawn if f]
 
 
 def rate_of(bps: float) -> str:
@@ -64,16 +58,10 @@ def heat_map(values: dict[tuple[str, str], float], title: str, colours: str, row
     table = np.array([[values.get((a, b), np.nan) for b in order] for a in order])
     figure = Figure(figsize=(9, 8.4))
     ax = figure.subplots()
-    image = ax.imshow(table, cmap=colours, vmin=0, vmax=1)
-    for (i, j), value in np.ndenumerate(table):
-        if not np.isnan(value):
-            in_cell(image, i, j, value, f"{value:.2f}", 7.5)
-    names = [label(c) for c in order]
-    ax.set(
-        title=title, xticks=range(len(order)), yticks=range(len(order)), yticklabels=names, ylabel=row, xlabel=column
-    )
-    ax.set_xticklabels(names, rotation=45, ha="right", rotation_mode="anchor")
-    ax.grid(False)
+    texts = {at: f"{value:.2f}" for at, value in np.ndenumerate(table) if not np.isnan(value)}
+    image = plot.heat_map(ax, table, [label(c) for c in order], texts, 7.5, cmap=colours, vmin=0, vmax=1)
+    ax.set(title=title, ylabel=row, xlabel=column)
+    ax.set_xticklabels(ax.get_xticklabels(), rotation=45, ha="right", rotation_mode="anchor")
     figure.colorbar(image, ax=ax, shrink=0.7)
     return figure
 
@@ -204,3 +192,7 @@ def beside(results, path: matrix.Path):
         "controller beside itself the larger share counts. Below, the dashed line is what a full link carries.",
         figure,
     )
+
+
+FIGURES = [partial(draw, rate=rate) for rate in matrix.RATES for draw in (share, jain, harm)]
+FIGURES += [partial(draw, path=path) for path in matrix.PATHS for draw in (alone, beside)]

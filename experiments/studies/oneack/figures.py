@@ -6,10 +6,10 @@ from __future__ import annotations
 from statistics import fmean
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from asymlab.palette import BLACK, BLUE, GREEN, ORANGE, PURPLE
 from asymlab.report import drawing
+from asymlab.report.plot import ticks_at
 
 from . import measures as law
 
@@ -22,12 +22,6 @@ LOOKS = {
 ELSEWHERE = {"color": BLACK, "marker": "x", "label": "another path"}
 TICKS = (0.1, 0.2, 0.5, 1, 2, 4, 8, 16, 32)
 LOSS = (0, 0.01, 0.1, 1, 10)
-
-
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [drops(results)]
-    return [f for f in drawn if f]
 
 
 def lost(results, links) -> tuple[list[float], list[float]]:
@@ -58,12 +52,8 @@ def drops(results):
     ax.set(
         xlabel="packets: the smaller of delta W and B / N", ylabel="packets dropped of a thousand", ylim=(-0.003, None)
     )
-    ax.xaxis.set_major_locator(FixedLocator(TICKS))
-    ax.xaxis.set_minor_locator(NullLocator())
-    ax.set_xticklabels([f"{x:g}" for x in TICKS])
-    ax.yaxis.set_major_locator(FixedLocator(LOSS))
-    ax.yaxis.set_minor_locator(NullLocator())
-    ax.set_yticklabels([f"{x:g}" for x in LOSS])
+    ticks_at(ax.xaxis, TICKS)
+    ticks_at(ax.yaxis, LOSS)
     ax.legend(loc="upper right")
     return drawing.Figure(
         "oneack-drops",
@@ -72,3 +62,6 @@ def drops(results):
         "with each. W is the largest there is, (BDP + B) / N. The line is g = 4 packets.",
         figure,
     )
+
+
+FIGURES = (drops,)

@@ -9,12 +9,6 @@ from asymlab.palette import BLACK
 from asymlab.report import drawing, papers
 
 
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = effects(results)
-    return [drawn] if drawn else []
-
-
 def effects(results):
     found = [v for v in papers.judged("options", results) if v.n > 1 and ("without" in v.claim or "ratio" in v.claim)]
     if not found:
@@ -40,3 +34,6 @@ def what(verdict) -> str:
     """Option, place and measure: the claim without its bound."""
     name, _, claim = verdict.claim.partition(": ")
     return f"{name}: {claim.partition(',')[0].partition(' >=')[0]}"
+
+
+FIGURES = (effects,)

@@ -20,12 +20,6 @@ READINGS = {  # title of a point -> look
 }
 
 
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [grid(results)]
-    return [f for f in drawn if f]
-
-
 def found(results, n: int, weight: int, reading: str):
     return results.valid("RD-TC-GRID", flows__count=n, title=reading, controllers__taichung__avg_weight_q8=weight)
 
@@ -55,3 +49,6 @@ def grid(results):
         "10 Mbit/s, 90 ms, 20 s, impatient NewReno, one seed.",
         figure,
     )
+
+
+FIGURES = (grid,)

@@ -14,12 +14,6 @@ RATES = {"": 500, ", 200 kbit/s": 200}  # how a title of hosts ends, and the rat
 KINDS = {"all ACKs": "o", "thinned, rate told": "s", "CAKE, ack-filter": "^"}
 
 
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [fairness(results)]
-    return [f for f in drawn if f]
-
-
 def fairness(results):
     places = [(c, end, kbit) for c in ("cubic", "reno", "bbr") for end, kbit in RATES.items()]
     figure = Figure(figsize=(7.5, 4.2))
@@ -46,3 +40,6 @@ def fairness(results):
         "and without it the uplink has one queue.",
         figure,
     )
+
+
+FIGURES = (fairness,)

@@ -6,11 +6,11 @@ from __future__ import annotations
 from math import exp, log
 
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from asymlab.palette import BLACK, BLUE, BROWN, GREEN, GREY, ORANGE, PURPLE, SKY, TEAL, VERMILLION
 from asymlab.report import drawing, papers
 from asymlab.report.judged import interval
+from asymlab.report.plot import ticks_at
 
 NAMES = {
     "classic": "no SACK,\nReno's own",
@@ -32,12 +32,6 @@ LOOKS = {
     "lot": {"color": TEAL, "marker": "*", "linestyle": ":"},
     "jain": {"color": BLACK, "marker": "+", "linestyle": ":"},
 }
-
-
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [ratios(results)]
-    return [f for f in drawn if f]
 
 
 def of_stack(results, claim):
@@ -65,9 +59,7 @@ def ratios(results):
     for ax in (upper, lower):
         ax.axhline(1, color=BLACK, linewidth=0.8)
     upper.set(yscale="log", ylim=(3, 60), ylabel="ratio")
-    upper.yaxis.set_major_locator(FixedLocator([3, 10, 30]))
-    upper.yaxis.set_minor_locator(NullLocator())
-    upper.set_yticklabels(["3", "10", "30"])
+    ticks_at(upper.yaxis, (3, 10, 30))
     lower.set(ylabel="ratio to the rival", ylim=(0.6, 3), xticks=range(len(NAMES)), xticklabels=NAMES.values())
     figure.legend(*lower.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return drawing.Figure(
@@ -76,3 +68,6 @@ def ratios(results):
         "The ratio of a controller's goodput to its rival's on the same stack, with its 95 % interval.",
         figure,
     )
+
+
+FIGURES = (ratios,)

@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from asymlab.palette import BLACK
 from asymlab.report import drawing, papers
 from asymlab.report.judged import interval
-from asymlab.report.plot import in_cell
+from asymlab.report.plot import heat_map
 
 fusion = papers.module("fusion", "measures")
 OLD = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic")
@@ -28,12 +28,6 @@ def paper_cell(row: str, column: str) -> float | None:
     return fusion.TABLE_1[row][known.index(column)] if row in known and column in known else None
 
 
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [cells(results)]
-    return [f for f in drawn if f]
-
-
 def cells(results):
     kinds = OLD + NEW
     ours, half, paper = (np.full((len(kinds), len(kinds)), np.nan) for _ in range(3))
@@ -48,18 +42,16 @@ def cells(results):
                 paper[i, j] = found
     figure = Figure(figsize=(9, 7.5), layout="constrained")
     ax = figure.subplots()
-    image = ax.imshow(ours, cmap="PuOr", vmin=0, vmax=96)
-    for (i, j), value in np.ndenumerate(ours):
-        text = f"{value:.0f}" + (f" ±{half[i, j]:.0f}" if half[i, j] > 0 else "")
-        if not np.isnan(paper[i, j]):
-            text += f"\n2007: {paper[i, j]:.0f}"
-        in_cell(image, i, j, value, text, 7)
-    names, ticks = [NAMES[c] for c in kinds], range(len(kinds))
-    ax.set(xticks=ticks, yticks=ticks, xticklabels=names, yticklabels=names, xlabel="beside")
+    texts = {}
+    for at, value in np.ndenumerate(ours):
+        texts[at] = f"{value:.0f}" + (f" ±{half[at]:.0f}" if half[at] > 0 else "")
+        if not np.isnan(paper[at]):
+            texts[at] += f"\n2007: {paper[at]:.0f}"
+    image = heat_map(ax, ours, [NAMES[c] for c in kinds], texts, 7, cmap="PuOr", vmin=0, vmax=96)
+    ax.set_xlabel("beside")
     ax.tick_params(axis="x", labelrotation=30)
     ax.axhline(len(OLD) - 0.5, color=BLACK, linewidth=1)
     ax.axvline(len(OLD) - 0.5, color=BLACK, linewidth=1)
-    ax.grid(visible=False)
     figure.colorbar(image, ax=ax, shrink=0.8, label="Mbit/s")
     return drawing.Figure(
         "table1-2026",
@@ -68,3 +60,6 @@ def cells(results):
         "2007. 100 Mbit/s, 40 ms, a buffer of one BDP, no random loss. Lines part those of 2007 from those of today.",
         figure,
     )
+
+
+FIGURES = (cells,)

@@ -7,21 +7,14 @@ from statistics import fmean
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, NullLocator
 
 from asymlab.palette import BLACK
 from asymlab.report import drawing
-from asymlab.report.plot import marked
+from asymlab.report.plot import marked, ticks_at
 
 from . import measures as theorem
 
 SHARES = (0.02, 0.05, 0.1, 0.2, 0.5, 1)
-
-
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [curve(results)]
-    return [f for f in drawn if f]
 
 
 def of_link(runs) -> float:
@@ -52,9 +45,7 @@ def curve(results):
     for ax, title in zip(axes, ("Infinite queues, m = 1 to 64", "FAST, a queue of 5 to 400 ACKs")):
         ax.plot(x, np.minimum(1, x), color=BLACK, linewidth=1, label="min(1, m / k_f)")
         ax.set(title=title, xlabel="m / k_f", xscale="log", yscale="log", ylim=(0.02, 1.2))
-        ax.yaxis.set_major_locator(FixedLocator(SHARES))
-        ax.yaxis.set_minor_locator(NullLocator())
-        ax.set_yticklabels([f"{share:g}" for share in SHARES])
+        ticks_at(ax.yaxis, SHARES)
     for c, points in grid.items():
         axes[0].plot(*zip(*points, strict=True), **marked(c, linestyle="", markerfacecolor="none", markersize=5))
     axes[1].plot(*zip(*finite, strict=True), **marked("fast", linestyle="", markerfacecolor="none", markersize=5))
@@ -67,3 +58,6 @@ def curve(results):
         "finite, and m is alpha over its length.",
         figure,
     )
+
+
+FIGURES = (curve,)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from statistics import fmean
 
 import numpy as np
@@ -11,16 +12,11 @@ from matplotlib.figure import Figure
 from asymlab.palette import BLACK
 from asymlab.report import drawing, papers
 from asymlab.report.measures import goodput
-from asymlab.report.plot import label
+from asymlab.report.plot import bars, label
 
 fast = papers.module("fast", "measures")
+THINS: dict[int | str, str] = {0: "all ACKs", 1: "ACKs thinned"}
 UPLINKS = {"200kbit": "a quarter of the rate that its ACKs need", "2mbit": "twice that rate"}
-
-
-def figures(results) -> list[drawing.Figure]:
-    with drawing.style():
-        drawn = [over_k_f(results), slow(results), *(uplink(results, rate) for rate in UPLINKS), cake(results)]
-    return [f for f in drawn if f]
 
 
 def over_k_f(results):
@@ -51,72 +47,53 @@ def over_k_f(results):
     )
 
 
-def bars(results, id: str, title: str, caption: str, name: str, limit: float, **point):
-    """Goodput of each controller, without thinning and with it."""
+def downloads(results, id: str, series: str, names: dict[int | str, str], limit: float, name: str, words, **point):
+    """Goodput of each controller, a bar for each value of a swept key."""
     controllers = results.points(id, "flows.controller", **point)
     if not controllers:
         return None
+
+    def height(value, controller: str) -> float:
+        runs = results.valid(id, **{series: value, "flows__controller": controller}, **point)
+        return fmean(map(goodput, runs)) if runs else 0
+
     figure = Figure(figsize=(7.5, 4.2))
     ax = figure.subplots()
-    for thins, offset, text in ((0, -0.2, "all ACKs"), (1, 0.2, "ACKs thinned")):
-        heights = [
-            fmean(map(goodput, of)) if (of := results.valid(id, thin__thins=thins, flows__controller=c, **point)) else 0
-            for c in controllers
-        ]
-        drawn = ax.bar([i + offset for i in range(len(controllers))], heights, width=0.38, label=text)
-        ax.bar_label(drawn, fmt="%.1f", fontsize=9)
+    groups = {text: [height(value, c) for c in controllers] for value, text in names.items()}
+    bars(ax, groups, [label(c) for c in controllers])
     ax.axhline(limit, color=BLACK, linewidth=1, linestyle=":", label="the link")
-    ax.set(ylabel="goodput, Mbit/s", xticks=range(len(controllers)), xticklabels=[label(c) for c in controllers])
-    ax.set_ylim(0, limit * 1.25)
+    ax.set(ylabel="goodput, Mbit/s", ylim=(0, 1.3 * limit))
     ax.legend(ncols=3, loc="upper center")
-    return drawing.Figure(name, title, caption, figure)
+    return drawing.Figure(name, *words, figure)
 
 
 def slow(results):
-    return bars(
-        results,
-        "TH-SLOW",
+    words = (
         "Stock senders at r = 20",
         "10 Mbit/s, 40 ms, packets of 1000 bytes; the reverse link carries 62 ACKs a second. The receiver knows its "
         "rate.",
-        "thin-slow",
-        10,
     )
+    return downloads(results, "TH-SLOW", "thin__thins", THINS, 10, "thin-slow", words)
 
 
 def uplink(results, rate: str):
-    return bars(
-        results,
-        "TH-UP",
+    words = (
         f"Downloads over an uplink of {rate.removesuffix('bit')}bit/s",
         f"50 Mbit/s, 40 ms, Linux's defaults; the uplink has {UPLINKS[rate]}. The receiver is told nothing.",
-        f"thin-uplink-{rate}",
-        50,
-        path__reverse__rate=rate,
     )
+    point = {"path__reverse__rate": rate}
+    return downloads(results, "TH-UP", "thin__thins", THINS, 50, f"thin-uplink-{rate}", words, **point)
 
 
 def cake(results):
     """Goodput of each controller under each of what a user may pick."""
-    titles, controllers = (results.points("TH-CAKE", key) for key in ("title", "flows.controller"))
-    if not titles:
-        return None
-    figure = Figure(figsize=(7.5, 4.2))
-    ax = figure.subplots()
-    width = 0.8 / len(titles)
-    for n, title in enumerate(titles):
-        found = [results.valid("TH-CAKE", title=title, flows__controller=c) for c in controllers]
-        heights = [fmean(map(goodput, of)) if of else 0 for of in found]
-        at = [i + (n - (len(titles) - 1) / 2) * width for i in range(len(controllers))]
-        ax.bar_label(ax.bar(at, heights, width=0.95 * width, label=title), fmt="%.1f", fontsize=8)
-    ax.axhline(10, color=BLACK, linewidth=1, linestyle=":", label="the link")
-    ax.set(ylabel="goodput, Mbit/s", xticks=range(len(controllers)), xticklabels=[label(c) for c in controllers])
-    ax.set_ylim(0, 13.5)
-    ax.legend(ncols=3, loc="upper center")
-    return drawing.Figure(
-        "thin-cake",
+    words = (
         "Downloads over a slow uplink that CAKE owns",
         "10 Mbit/s, 40 ms, Linux's defaults; the uplink has 40 kbit/s, a quarter of the rate that its ACKs need. The "
         "receiver is told nothing.",
-        figure,
     )
+    titles = {title: title for title in results.points("TH-CAKE", "title")}
+    return downloads(results, "TH-CAKE", "title", titles, 10, "thin-cake", words)
+
+
+FIGURES = (over_k_f, slow, *(partial(uplink, rate=rate) for rate in UPLINKS), cake)
