@@ -523,6 +523,7 @@ def test_where_buffers_are_the_limit_it_is_told(r, by_buffers):
         (Link("100mbit", "600ms", "3mbit"), "linux"),  # 15 MB in flight
         (Link("100mbit", "600ms", "3mbit", flows=10), "tuned"),
         (Link("100mbit", "20ms", queue=5000), "linux"),
+        (Link("100mbit", "600ms", "3mbit", tuned=True), "tuned"),
         (Link("50mbit", "30ms", "1mbit"), "tuned"),
     ],
 )

@@ -342,6 +342,7 @@ def test_on_host_as_root(scenario_file):
         pytest.skip("needs root")
     slower = {"at": "2s", "direction": "forward", "delay": "30ms"}
     p = asymlab("run", scenario_file(FAST, alpha(20), changes=[slower]), "--on", "host")
+    assert re.match(r".* seed 1: \d+ s on this machine, after its set-up\n", p.stderr), p
     assert p.returncode == 0 and re.search(r"base RTT src0-dst0 4\d\.\d+ ms \(40\.00\), forward rate", p.stderr), p
     assert "asymlab-" not in subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout
     folder, page = (re.search(rf"{words} (.+)", p.stderr)[1] for words in ("kept in", "figures and numbers in"))

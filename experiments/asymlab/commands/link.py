@@ -25,6 +25,7 @@ def link_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--loss", metavar="SHARE", help="of the data, at random: 0.1%% [0%%]")
     p.add_argument("--flows", type=positive, default=1, help="of each controller, at a time [%(default)s]")
     p.add_argument("--alone", action="store_true", help="one transfer at a time: no upload, nothing of others")
+    p.add_argument("--tuned", action="store_true", help="the hosts' socket buffers limit nobody")
     p.add_argument("--duration", metavar="TIME", help="of a run, virtual [as much as two minutes allow]")
     controllers = (
         "a controller of bpf/, Linux's own, or a file such as ./mine.bpf.o, with :PRESET and +thin behind it or not"

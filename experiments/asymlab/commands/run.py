@@ -38,7 +38,10 @@ def do_run(args) -> None:
         alone = ("jobs", "fresh", "dry_run", "shard", "scheduler", "canary", "pcapng", "xplot")
         if options := [o for o in alone if getattr(args, o)]:
             raise LabError(f"--{options[0].replace('_', '-')}: is for runs in the lab, not for --on host")
-        runs = [execute_on_host(t) for t in plan_on_host(cases)]
+        runs = []
+        for task in plan_on_host(cases):
+            console.print(f"{task.name}: {task.job.duration_s:g} s on this machine, after its set-up")
+            runs.append(execute_on_host(task))
         print_runs(runs, pages.up_to_date(runs, args.jobs) if args.run_pages else {})
         return
     guest = image_of(args)

@@ -41,7 +41,7 @@ FOLDER = BUILD / "link"
 Execute = Callable[[list[Task]], dict[str, Run] | None]
 
 
-OPTIONS = ("rate", "trace", "reverse", "rtt", "jitter", "queue", "loss", "flows", "duration", "alone")
+OPTIONS = ("rate", "trace", "reverse", "rtt", "jitter", "queue", "loss", "flows", "duration", "alone", "tuned")
 
 
 def asked(args: Namespace) -> Link:
@@ -162,12 +162,16 @@ def lasting(link: Link, rows: list[Row], guest: Image, execute: Execute) -> list
     return rows
 
 
+def outcome(link: Link, controllers: list[str], tasks: list[Task], guest: Image, execute: Execute) -> list[Row] | None:
+    """The rows, by the runs that it takes. None: `execute` has made none."""
+    rows = in_turn(tasks, path.names(controllers, link), execute)
+    return rows and lasting(link, rows, guest, execute)
+
+
 def answer(link: Link, controllers: list[str], tasks: list[Task], guest: Image, execute: Execute) -> None:
     """Make the runs that it takes, tell it, and draw it."""
-    rows = in_turn(tasks, path.names(controllers, link), execute)
-    if rows is None:
+    if not (rows := outcome(link, controllers, tasks, guest, execute)):
         return
-    rows = lasting(link, rows, guest, execute)
     console.print(table(link, rows))
     for line in words(link, rows):
         console.print(line)

@@ -72,6 +72,7 @@ class Link:
     flows: int = 1
     duration: str = ""  # of a run; derived if not given
     alone: bool = False  # nobody else uses it
+    tuned: bool = False  # the hosts' socket buffers limit nobody
     jitter: str = ""  # of the delay, each way; derived if not given
     trace: str = ""  # in place of the rate: a file
     back_queue: int = 0  # packets of the ACKs' queue, if it is another
@@ -128,7 +129,8 @@ class Link:
     def profile(self) -> str:
         """Hosts as they come, if a flow may have more in flight than they buffer. If not, larger buffers give the same
         in half of the time: a receiver that never runs out need not read each packet at once."""
-        return "linux" if (self.bdp + self.packets) / self.flows * MTU > SMALL else "tuned"
+        large = (self.bdp + self.packets) / self.flows * MTU > SMALL
+        return "linux" if large and not self.tuned else "tuned"
 
     @cached_property
     def duration_s(self) -> float:
@@ -208,11 +210,11 @@ class Link:
         """The begin of its files' names."""
         loss = f"-{self.loss.strip().removesuffix('%').strip()}pc" if self.loss_share else ""
         flows = f"-{self.flows}flows" if self.flows > 1 else ""
-        alone = "-alone" if self.alone else ""
+        more = ("-alone" if self.alone else "") + ("-tuned" if self.tuned else "")
         rate = re.sub(r"[^\w.-]", "_", Path(self.trace).name) if self.trace else self.rate
         jitter = f"-jitter{self.jitter}" if self.jitter else ""
         queue = f"{self.packets}{f'-{self.back_queue}' if self.back_queue else ''}{'-pie' if self.pie else ''}"
-        words = f"{rate}-{self.reverse or rate}-{self.rtt}{jitter}-{queue}{loss}{flows}{alone}"
+        words = f"{rate}-{self.reverse or rate}-{self.rtt}{jitter}-{queue}{loss}{flows}{more}"
         return words.replace(" ", "")
 
 

@@ -36,11 +36,19 @@ UNKNOWN = (0.0, 0.0)  # parts by runs that are not valid
 
 
 @dataclass(frozen=True)
-class Upload:
-    """Downloads of a controller while CUBIC uploads, and CUBIC's downloads in their place. Bit/s of a flow."""
+class Pair:
+    """A run of a controller, and one with CUBIC in its place."""
 
     run: Run
     reference: Run
+
+    @property
+    def invalid(self) -> list[str]:
+        return invalid(self.run, self.reference)
+
+
+class Upload(Pair):
+    """Downloads while CUBIC uploads. Bit/s of a flow."""
 
     @property
     def flows(self) -> int:
@@ -60,17 +68,9 @@ class Upload:
         """Its own and the upload's, of what they have with CUBIC's downloads."""
         return part(self.own, mean_rate(self.reference, 0, -1)), part(self.left, mean_rate(self.reference, -1))
 
-    @property
-    def invalid(self) -> list[str]:
-        return invalid(self.run, self.reference)
 
-
-@dataclass(frozen=True)
-class Replies:
-    """Short replies over a connection each, and CUBIC's in their place."""
-
-    run: Run
-    reference: Run
+class Replies(Pair):
+    """Short replies over a connection each."""
 
     @property
     def mean_s(self) -> float:
@@ -80,10 +80,6 @@ class Replies:
     def parts(self) -> tuple[float, float]:
         """Its speed, of CUBIC's; nobody else is there."""
         return part(mean_reply(self.reference), self.mean_s), 1.0
-
-    @property
-    def invalid(self) -> list[str]:
-        return invalid(self.run, self.reference)
 
 
 def mean_reply(run: Run) -> float:
