@@ -1,18 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Measures of a download and its uploads."""
+"""Measures of downloads and their uploads."""
 
 from math import prod
 
 from asymlab.report.measures import LEAST, goodput_of
 
 
+def rates_from(run, side: str) -> float:
+    """Mbit/s of all flows whose sender is on a side: src has the downloads, dst the uploads."""
+    return sum(goodput_of(run, i) for i, flow in enumerate(run.job.flows) if flow.src.startswith(side))
+
+
 def download(run) -> float:
-    return goodput_of(run, 0)
+    return rates_from(run, "src")
 
 
 def upload(run) -> float:
-    """All uploads, Mbit/s."""
-    return sum(goodput_of(run, flow) for flow in range(1, len(run.metrics["flows"])))
+    return rates_from(run, "dst")
 
 
 def queue_s(run) -> float:
