@@ -280,6 +280,14 @@ def varying_delay(q: Questions) -> Iterator[Claim]:
     yield check("moves", "7.3", says, q.over("MOVES", goodput), at_least=ALIKE)
     says = "jitter of 15 ms: goodput over CUBIC's {bound}"
     yield check("jitter", "7.3", says, q.over("JITTER", goodput), at_least=ALIKE)
+    says = "noise of 2 ms each way, {queue} packets of queue, eight BDP: goodput over CUBIC's {bound}"
+    yield check("noise", "7.3", says, q.over("BLOAT-NOISE", goodput), at_least=ALIKE)
+    says = "and the queue's mean delay over that with CUBIC {bound}"
+    yield check("noise delay", "7.3", says, q.over("BLOAT-NOISE", queue_ms), at_most=MORE)
+    says = "noise of 2 ms each way, one cubic: what cubic has, over what it has beside CUBIC, {bound}"
+    yield check("noise cubic", "7.3", says, q.over("BESIDE-NOISE", other), at_least=HARM)
+    says = "it is not starved: its own goodput beside that cubic, over CUBIC's in its place, {bound}"
+    yield check("noise own", "7.3", says, q.over("BESIDE-NOISE", goodput_of), at_least=HARM)
 
 
 def constrained(q: Questions) -> Iterator[Claim]:
@@ -383,6 +391,10 @@ OBJECTIONS = {
     "DUALPI2-BESIDE own": "gets {} of CUBIC's share beside cubic behind DualPI2",
     "moves": "{} of CUBIC's goodput where the path's RTT changes",
     "jitter": "{} of CUBIC's goodput with jitter",
+    "noise": "{} of CUBIC's goodput with noise",
+    "noise delay": "{} times CUBIC's queue with noise",
+    "noise cubic": "cubic beside it with noise has {} of what CUBIC leaves it",
+    "noise own": "gets {} of CUBIC's share beside cubic with noise",
     "thing": "uses {} of 60 kbit/s",
     "geo": "{} of CUBIC's goodput at an RTT of 600 ms",
     "order": "{} of CUBIC's goodput where packets overtake",
