@@ -6,17 +6,20 @@ from math import prod
 from asymlab.report.measures import LEAST, goodput_of
 
 
-def rates_from(run, side: str) -> float:
-    """Mbit/s of all flows whose sender is on a side: src has the downloads, dst the uploads."""
-    return sum(goodput_of(run, i) for i, flow in enumerate(run.job.flows) if flow.src.startswith(side))
+UPLOADS_S = 2  # when uploads begin; the downloads have by then
+
+
+def rates(run, upload: bool) -> float:
+    """Of all uploads, or all downloads, Mbit/s."""
+    return sum(goodput_of(run, i) for i, flow in enumerate(run.job.flows) if (flow.start_s >= UPLOADS_S) == upload)
 
 
 def download(run) -> float:
-    return rates_from(run, "src")
+    return rates(run, False)
 
 
 def upload(run) -> float:
-    return rates_from(run, "dst")
+    return rates(run, True)
 
 
 def queue_s(run) -> float:
