@@ -5,12 +5,11 @@ from math import prod
 
 from asymlab.report.measures import LEAST, goodput_of
 
-
 UPLOADS_S = 2  # when uploads begin; the downloads have by then
 
 
 def rates(run, upload: bool) -> float:
-    """Of all uploads, or all downloads, Mbit/s."""
+    """The sum over all uploads, or all downloads, Mbit/s."""
     return sum(goodput_of(run, i) for i, flow in enumerate(run.job.flows) if (flow.start_s >= UPLOADS_S) == upload)
 
 
