@@ -5,13 +5,17 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from dataclasses import replace
 
 import pytest
 
 from asymlab.guest.wire import dump
+from asymlab.link import real
 from asymlab.plan import base, scenario
 from asymlab.results.store import Run
 from tests.ktap import built
+from tests.lab.test_link import LINK, beside, row
+from tests.lab.test_link_questions import with_upload
 from tests.shared import REPO, asymlab, compile_job, some_hop, some_job, some_probe
 
 HERE = REPO / "experiments" / "choosing"
@@ -38,27 +42,70 @@ def test_a_sweep_is_sound(name):
         assert (path.forward.rate, path.forward.delay + path.reverse.delay, path.forward.queue) == title
 
 
-def test_each_sweep_is_printed_and_on_the_page():
-    assert set(CASES) == set(table.NAMES)
-    assert all(f"experiments/choosing/table.py {name}\n" in PAGE for name in table.NAMES)
+def test_each_sweep_is_printed():
+    assert set(CASES) == set(table.SWEEPS)
+
+
+def outputs():
+    """The text behind each command of measured.md."""
+    return {words: text for _, words, text in table.OUTPUT.findall(MEASURED)}
+
+
+def rows_of(text):
+    """The first cell of each row, of each table."""
+    tables = re.findall(r"^\|.*\n\| ?:?---.*\n((?:\|.*\n)+)", text, re.M)
+    return [[row.split("|")[1].strip() for row in rows.splitlines()] for rows in tables]
 
 
 @built
-def test_what_was_measured_has_the_paths_of_its_sweep():
-    """Each table of a sweep stands behind its command, and has a row for each path."""
-    tables = re.findall(r"table\.py (\w+)\n\n\| path .*\n\| ---.*\n((?:\|.*\n)+)", MEASURED)
-    assert {name for name, _ in tables} == set(table.NAMES)
-    for name, rows in tables:
-        paths = sorted(row.split("|")[1].strip() for row in rows.splitlines())
-        assert paths == sorted({case.scenario.title for case in scenario.load(HERE / f"cases.toml:{name}")})
+def test_all_that_was_measured_is_output_of_a_command():
+    """Each command of the page has its table, and is one that the tool knows. A sweep has a row for each path."""
+    found = outputs()
+    assert len(found) == len(re.findall(r"^    ", MEASURED, re.M)) and {*table.SWEEPS, "real", "trials"} <= set(found)
+    for words, text in found.items():
+        assert rows_of(text), words
+        if words.startswith("link "):
+            table.asked(words.removeprefix("link "))
+        elif words in table.SWEEPS:
+            paths = {case.scenario.title for case in scenario.load(HERE / f"cases.toml:{words}")}
+            assert [sorted(rows) for rows in rows_of(text)] == [sorted(paths)]
+        else:
+            assert words in table.TABLES
+    assert rows_of(found["real"]) == 2 * [list(real.LINKS)] and rows_of(found["trials"]) == [list(table.TRIED)]
+
+
+def made_up(words):
+    """A link, and what is there: Fusion has more beside an upload, and FAST leaves CUBIC little."""
+    usual = with_upload((9.0, 1.0), (9.0, 1.0))
+    rows = [
+        replace(row("cubic", 9.6, 0.06, met=beside(usual=4.8)), upload=usual),
+        replace(row("fusion", 9.6, 0.05, met=beside((4.8, 4.8))), upload=with_upload((9.9, 0.8), (9.0, 1.0))),
+        replace(row("fast", 9.6, 0.05, met=beside((8.4, 1.2))), upload=usual),
+        row("cubic+thin", 9.6, 0.06),
+        *(row(name, 3.0, 0.05) for name in table.OURS if name not in ("fast", "fusion")),
+    ]
+    return replace(LINK, like=words.removeprefix("--like ")), [replace(r, usual=rows[0].run) for r in rows]
 
 
 @built
-def test_what_was_measured_is_of_the_pages_commands():
-    commands = re.findall(r"^    build/venv/bin/(asymlab link .*)$", MEASURED, re.M)
-    assert len(commands) >= 6 and set(commands) <= set(
-        re.findall(r"^    build/venv/bin/(asymlab link .*)$", PAGE, re.M)
-    )
+def test_tables_of_links(monkeypatch, snapshot):
+    monkeypatch.setattr(table, "tried", made_up)
+    monkeypatch.setattr(table.real, "LINKS", {"lte": None, "dsl": None})
+    snapshot("\n\n".join((table.of_link("--like lte"), table.of_real(), table.of_controllers())))
+
+
+@built
+def test_a_page_is_filled_by_its_commands(monkeypatch):
+    """A page that is up to date stays as it is; old output goes, whatever it was, and prose above commands stays."""
+    monkeypatch.setattr(table, "output", lambda words: outputs()[words].rstrip("\n"))
+    assert table.filled(HERE / "measured.md", MEASURED) == MEASURED
+    old = re.sub(r"^\|.*\n", "old\n", MEASURED, flags=re.M)
+    assert table.filled(HERE / "measured.md", old) == MEASURED != old
+    monkeypatch.setattr(table, "printed", lambda words: f"    link: {words}\n")
+    assert re.search(r"asymlab (link .*)\n    link: \1\n", table.filled(REPO / "docs" / "choosing.md", PAGE))
+    monkeypatch.setattr(table, "of_name", lambda name: f"| {name} |")
+    readme = table.filled(REPO / "README.md", (REPO / "README.md").read_text())
+    assert "<!-- table.py controllers -->\n| controllers |\n<!-- end of table -->\n" in readme
 
 
 def test_a_cell_has_what_the_page_says():
@@ -83,8 +130,8 @@ def test_a_wrong_name_is_one_line():
 
 @built
 def test_the_commands_are_ones_of_the_lab():
-    commands = re.findall(r"^    build/venv/bin/asymlab (link .*)$", PAGE, re.M)
-    assert len(commands) >= 6
+    commands = re.findall(r"^    build/venv/bin/asymlab (link .*)$", PAGE + MEASURED, re.M)
+    assert len(commands) >= 10
     for words in commands:
         p = asymlab(*words.split(), "--dry-run")
         assert p.returncode == 0 and " runs, " in p.stderr, p

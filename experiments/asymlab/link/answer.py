@@ -221,7 +221,7 @@ def words(link: Link, rows: list[Row]) -> list[str]:
     if held:
         told.append(
             f"The hosts' socket buffers, not the controller, limit {', '.join(held)}: Linux's defaults hold some 3 MB "
-            "in flight. With larger net.ipv4.tcp_rmem at the receiver and tcp_wmem at the sender there is more (--tuned)."
+            "in flight. With larger net.ipv4.tcp_rmem at the receiver and tcp_wmem at the sender it is more: --tuned."
         )
     first = advised(valid)
     lasts = not (link.lasting and first and first.name != OTHERS and not first.later)
