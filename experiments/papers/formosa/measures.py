@@ -9,7 +9,6 @@ from asymlab.results import capture
 
 RATES = ("20kbit", "60kbit", "100kbit", "200kbit", "400kbit", "600kbit")
 SLOWEST, FOUR, TWO, FASTEST = "20kbit", "100kbit", "200kbit", "600kbit"  # r = 20, 4, 2, 0.67
-TEN_RATES = (SLOWEST, FOUR, "400kbit", FASTEST)
 PAPERS = ("reno", "vegas", "accsa")  # the rivals that the paper shows
 RIVALS = (*PAPERS, "cubic", "bbr")
 PAYLOAD = 0.96  # of a packet without options

@@ -10,16 +10,13 @@ from asymlab.results.metrics import jain
 
 VARIANTS = ("reno", "fusion", "areno", "ctcp", "highspeed", "bic", "cubic")  # in the order of Table 1
 FRIENDLY = ("fusion", "areno", "ctcp")
-GROUP = ("reno", *FRIENDLY)
 GREEDY = ("highspeed", "bic", "cubic")
 SIMULATED = (*VARIANTS, "fast")
 RARE, OFTEN = ("0.0001%", "0.001%"), ("0.01%", "0.1%", "1%")  # Reno can fill the path; leaves some of it
 PHASES = {"increase": 1, "steady": 2, "decrease": 3}  # enum phase of fusion.bpf.c
-CUT = 0.66  # RTTmin/RTT with a full buffer of half a BDP: 40 / 60 ms
 RTTS = {20: "0ms", 60: "20ms", 120: "50ms"}  # ms of the second flow of FU-9: what it has more each way
 SPEEDS = {100: "FU-11-100", 300: "FU-11-300", 600: "FU-11-GBIT", 1000: "FU-11-GBIT"}  # Mbit/s of Fig. 11
 BUFFERS = (83, 167, 333, 1000)  # packets, of FU-1
-JAIN_FUSION, JAIN_HSTCP = 0.9956, 0.834  # Fig. 8
 TABLE_1 = {  # Mbit/s that the row has beside the column, in the order of VARIANTS
     "reno": (44.9, 40.2, 42.4, 38.6, 10.3, 10.4, 18.6),
     "fusion": (50.0, 43.6, 46.0, 43.0, 21.1, 11.4, 18.7),

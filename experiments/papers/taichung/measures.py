@@ -11,7 +11,6 @@ SPAN_S = 10  # of Fig. 3
 SETTLED_S = 5  # a window's variation is measured from here on
 SENDERS = (1, 2, 10)
 OTHERS = ("reno", "westwood")
-EVERYBODY = ("taichung", *OTHERS)
 LOSSES = ("0%", "0.1%", "0.5%", "1%", "5%", "10%")
 PAPER = "impatient"  # the profile that has the paper's recovery
 TODAY = "tuned"  # Linux's own, with SACK

@@ -6,7 +6,6 @@
 #define SEC(name)
 #undef __always_inline /* libc has one too */
 #define __always_inline inline __attribute__((always_inline))
-#define bpf_printk(...) ((void)0)
 #define __uint(name, value) int (*name)[value]
 #define __type(name, type) __typeof__(type) *name
 
