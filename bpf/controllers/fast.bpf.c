@@ -27,7 +27,8 @@
  *  - alpha is a constant in [L], 1000 packets. By default it follows the rate: nobody chooses it for all paths that a
  *    server has, and 1000 packets leave a CUBIC flow nothing. [I] has steps, 8, 20 and 200 packets below 10, below 100
  *    and from 100 Mbit/s on: of equal flows the one that is above a step keeps what it has. A root has no such place: at
- *    rest x is (4 / q)^2, the same for all. Until alpha packets are queued for the first time such a flow grows by a
+ *    rest x is (4 / q)^2, the same for all. Below a baseRTT of SHORT_US x is less by their ratio: else four flows of 10
+ *    Gbit/s and 0.1 ms would ask for 800 packets of a queue of 200. Until alpha packets are queued for the first time such a flow grows by a
  *    quarter a round trip: by alpha / 2 a path of 600 ms takes minutes to fill.
  *  - slow_start: such a flow, or any, may begin with a slow start, which the papers do not have; then (1) holds.
  *  - Growth counts acknowledged packets, never callbacks: delayed and stretch ACKs do not slow it.
@@ -79,6 +80,7 @@ COUNTER(undos, "reductions found spurious and taken back");
 COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 
 #define Q8 8
+#define SHORT_US 10000
 
 /* One connection. Times in us. Windows in packets * 256 ("q8"), at most 2^28. */
 struct fast {
@@ -126,8 +128,9 @@ static inline u64 alpha_q8(const struct fast *f, const struct tcp_sock *tp)
 		return packets << Q8;
 	/* 16 times the rate, bits per us = Mbit/s, in q16: 2^28 * 2^16 B * 2^3 << 12 = 2^59 */
 	square = mul_div((u64)f->w_q8 << 12, tp->mss_cache * 8ULL, f->rtt_avg_q16 >> 16);
+	square = mul_div(min(square, 1ULL << 50), min(f->s.rtt_min, SHORT_US), SHORT_US); /* 2^50 * 2^14 */
 	/* of 4 packets to 2^17; << 10 for square_root() */
-	return square_root(max(min(square, 1ULL << 50), 1ULL << 20) << 10) >> 5;
+	return square_root(max(square, 1ULL << 20) << 10) >> 5;
 }
 
 /*

@@ -53,10 +53,16 @@ def test_start_at_2_doubles_each_rtt(fast, stretch):
     assert windows == [windows[0] << i for i in range(7)]
 
 
-@pytest.mark.parametrize("mbit, alpha", [(1, 4), (4, 8), (25, 20), (100, 40), (160_000, 1600)])
-def test_alpha_by_rate(fast, mbit, alpha):
-    w = round(mbit * 40 * MS / 8 / 1000)  # packets of 1000 bytes
-    at_rest(fast, w, {"alpha": 0}, mss_cache=1000)
+@pytest.mark.parametrize(
+    "mbit, base, alpha",
+    [
+        *((1, 40 * MS, 4), (4, 40 * MS, 8), (25, 40 * MS, 20), (100, 40 * MS, 40), (160_000, 40 * MS, 1600)),
+        *((10_000, 10 * MS, 400), (10_000, MS, 126.49), (10_000, 100, 40), (160, 100, 4)),
+    ],
+)
+def test_alpha_by_rate(fast, mbit, base, alpha):
+    w = round(mbit * base / 8 / 1000)  # packets of 1000 bytes
+    at_rest(fast, w, {"alpha": 0}, base=base, average=base, mss_cache=1000)
     assert target(fast) == pytest.approx(w + alpha / 2, abs=0.01)
 
 

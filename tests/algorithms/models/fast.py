@@ -33,9 +33,9 @@ class Fast(Model):
         }  # fmt: skip
 
     def alpha(self, tp):
-        """Packets: the parameter, or 4 times the root of the rate in Mbit/s, within 4 and 2^17."""
+        """Packets: the parameter, or 4 times the root of the rate in Mbit/s, 4 to 2^17; less by a short baseRTT."""
         rate = self.w * tp.mss_cache * 8 / max(int(self.rtt), 1)
-        return self.p.alpha or min(max(4 * sqrt(rate), 4), 1 << 17)
+        return self.p.alpha or max(min(4 * sqrt(rate), 1 << 17) * sqrt(min(self.rtt_min, 10_000) / 10_000), 4)
 
     def law(self, tp):
         """(1); RTT is in whole us."""
