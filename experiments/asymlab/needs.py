@@ -47,6 +47,7 @@ OF = {need: package for package, has in PACKAGES.items() for need in has}
 GUEST_TOOLS = ("tc", "nft", "modprobe", "bpftool")  # which each guest has
 IMAGE = (*GUEST_TOOLS, "depmod", "zstd", "/usr/bin/python3")  # zstd: what Debian 13 packs a kernel with
 UML_KERNEL = ("gcc", "make", "flex", "bison", "bc", "pahole", "nm", "strip", "bwrap", STDIO, LIBELF)
+OBJECTS = ("bpftool",)  # that somebody brings: it tells how large their maps are
 COMPILING = ("clang", "llvm-strip", HELPERS, TYPES)
 
 

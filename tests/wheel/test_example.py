@@ -69,7 +69,7 @@ def installed_by(text: str) -> set[str]:
 
 
 def test_workflow_container_and_page_install_what_the_lab_needs():
-    wanted = {needs.OF[n] for n in needs.COMPILING}
+    wanted = {needs.OF[n] for n in (*needs.OBJECTS, *needs.COMPILING)}
     python = {"python3", "python3-venv", "ca-certificates"}
     for file in (WORKFLOW, REPO / "packaging/container/Containerfile"):
         assert wanted | python <= installed_by(file.read_text()) <= needs.PACKAGES.keys() | python, file
