@@ -168,12 +168,13 @@ static inline u32 base_rtt(const struct fusion *f, u32 rtt)
 	return min(f->s.rtt_min + (f->wait_q4 >> 4), rtt);
 }
 
-/* An ACK waited, or the last one did. */
-static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wait)
+/* An ACK waited, or the last one did. The average grows no faster than the window may, by what was acknowledged, as in slow start. */
+static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wait, u32 acked)
 {
 	u32 then = f->wait_q4 >> 4, rtt = f->rtt_q4 >> 4;
+	u64 n = min(acked, W_MAX), most = f->wait_q4 + mul_div(f->rtt_q4, n, (f->w_q20 >> Q20) + n); /* 2^30 * 2^20 */
 
-	f->wait_q4 = (3ULL * f->wait_q4 + (wait << 4)) / 4;
+	f->wait_q4 = min((3ULL * f->wait_q4 + (wait << 4)) / 4, most);
 	wait = f->wait_q4 >> 4;
 	if (wait < then || is_cwnd_limited(tp))
 		f->w_q20 = min(fit_window(f->w_q20 >> 4, rtt, then, wait) << 4, (u64)W_MAX << Q20);
@@ -303,7 +304,7 @@ void BPF_PROG(fusion_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	rtt_q4 = f->s.rtt_last << 4;
 	f->rtt_q4 = f->rtt_q4 ? (3ULL * f->rtt_q4 + rtt_q4) / 4 : rtt_q4;
 	if (wait | f->wait_q4)
-		note_wait(f, tcp_sk(sk), wait);
+		note_wait(f, tcp_sk(sk), wait, sample->pkts_acked);
 }
 
 SEC("struct_ops/fusion_cong_avoid")

@@ -3,6 +3,7 @@
 
 import pytest
 
+from tests.algorithms.host.driver import line
 from tests.algorithms.host.streams import MS
 
 FORWARD, BACK = 20 * MS, 20 * MS  # a path without queues
@@ -129,3 +130,26 @@ def test_a_clock_that_does_not_count_ms_is_not_believed(pseudorate, tick):
     peer.tick = tick
     waits = peer.waits(180, step=10 * MS, queue=30 * MS)
     assert max(waits) <= 30 * MS and max(waits[100:]) == 0
+
+
+# A receiver that lies
+
+
+@pytest.mark.parametrize("law", ["fast", "fusion", "taichung", "pseudorate"])
+@pytest.mark.parametrize("turn", [1, 4, 16, 10**9])
+def test_a_lying_clock_never_more_than_doubles_a_window_in_a_round(of, law, turn):
+    """Each ACK is late by nine base RTTs: all of it a wait, or nothing. Early ACKs double a window in slow start."""
+    driver = of(law)
+    driver.start(now=SECOND, snd_cwnd=100, snd_ssthresh=2)
+    windows, now, base, late = [], SECOND, 40 * MS, 360 * MS
+    for _ in range(6):
+        flight = min(driver.state()["tp"]["packets_out"], 2000)
+        lines = []
+        for i in range(flight):
+            wait = late if i // turn % 2 == 0 and windows else 0
+            rtt = base + late if windows else base
+            stamp = (now + rtt + i - BACK - wait) // MS
+            lines.append(line("ack", n=1, now=now + rtt + i, rtt=rtt, rcv_tsval=stamp))
+        windows.append(driver.batch(lines)[-1]["cwnd"])
+        now += base + late + flight
+    assert all(b <= 2 * a + 2 for a, b in zip(windows, windows[1:])), windows

@@ -136,11 +136,12 @@ class Fusion(Model):
             return
         self.rtt = (int(48 * self.rtt) + 16 * self.rtt_last) // 4 / 16 if self.rtt else self.rtt_last
         if wait or self.wait:
-            self.note_wait(tp, wait)
+            self.note_wait(tp, wait, min(n, W_MAX))
 
-    def note_wait(self, tp, wait):
-        """The average, and the window, which changes as the RTT does."""
-        then, self.wait = int(self.wait), (int(48 * self.wait) + 16 * wait) // 4 / 16
+    def note_wait(self, tp, wait, n):
+        """The average, and the window, which changes as the RTT does: it grows by what was acknowledged at most."""
+        most = int(16 * self.wait) + int(16 * self.rtt) * n // max(int(self.w) + n, 1)
+        then, self.wait = int(self.wait), min((int(48 * self.wait) + 16 * wait) // 4, most) / 16
         if int(self.wait) < then or tp.limited:
             self.slack["w"] += PART
             self.w = min(self.fit_window(self.w, int(self.rtt), then, int(self.wait)), W_MAX)
