@@ -99,6 +99,8 @@ COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 #define CROWDED 2       /* % */
 #define LOSSES 16       /* so many tell how many are lost ... */
 #define LOSSES_MANY 80  /* ... and whether a smaller window helps */
+#define HELD 1
+#define QUEUED 2        /* the loss found a queue; where ACKs wait, the RTT is to be followed */
 #define SENT_MOST 2048  /* packets: older ones tell no more */
 
 /* One connection. */
@@ -120,8 +122,8 @@ struct taichung {
 	bool air;            /* they are not: a smaller window had no fewer */
 	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
 	bool left;           /* slow start has ended once */
-	bool held;           /* the last reduction was for congestion: (6) and (10) do not hold ... */
-	bool held_saved;     /* ... and so before it, for undo */
+	u8 held;             /* 0, HELD or QUEUED: the last reduction was for congestion: no (6), (10) ... */
+	u8 held_saved;       /* ... and so before it, for undo */
 };
 STATE(struct taichung);
 
@@ -151,7 +153,7 @@ static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32
 		return;
 	}
 	COUNT(samples);
-	t->fresh = !t->held;
+	t->fresh = !t->held || (t->held == QUEUED && t->wait);
 	if (!t->inter_ack_ns)
 		t->inter_ack_ns = sample;
 	else /* (5): 2^8 * 2^32 */
@@ -369,7 +371,8 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 		return max(cwnd >> 1, W_MIN);
 	/* 2^32 * 2^26 = 2^58 */
 	net = mul_div(cwnd, base_rtt(t), t->s.rtt_last);
-	t->held = own_q && cwnd - min(net, cwnd) >= max(own_q, cwnd / 4);
+	if (own_q && cwnd - min(net, cwnd) >= max(own_q, cwnd / 4))
+		t->held = QUEUED;
 	most = mul_div(cwnd, loss_beta_percent, 100);
 	if (loss_beta_percent < 100 && net > most) {
 		COUNT(bounded);

@@ -123,7 +123,14 @@ def test_losses_that_a_smaller_window_does_not_lower_are_of_the_air(taichung, le
 def test_after_a_loss_with_a_quarter_queued_growth_is_renos(taichung, rtt, held):
     at_rest(taichung, 40, inter=40_000, rtt=rtt * MS, flight=40)
     taichung.loss()
-    assert own(taichung)["held"] == held
+    assert own(taichung)["held"] == 2 * held
+
+
+@pytest.mark.parametrize("wait, fresh", [(0, 0), (5 * MS, 1)])
+def test_where_acks_wait_the_window_follows_the_rtt_after_such_a_loss(taichung, wait, fresh):
+    at_rest(taichung, 40, inter=40_000, flight=40, ca__held=2, ca__wait=wait, ca__fresh=0, ca__mark=10**6)
+    taichung.ack(now=10**6 + MS)
+    assert own(taichung)["fresh"] == fresh
 
 
 def test_least_sample_goes_with_rtt_min(taichung):

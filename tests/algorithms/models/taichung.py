@@ -29,9 +29,10 @@ class Taichung(Model):
         return w >> 20, {
             "w_q20": w, "inter_ack_ns": gap, "inter_min_ns": least, "rtt_min": draw(rtts), "rtt_last": draw(rtts),
             "wait": draw(waits),
-            "fresh": gap > 0 and draw(flags), "left": draw(flags), "held": draw(flags), "crowded": draw(flags),
-            "percent_then": draw(st.integers(2, 100)), "rtt_then": draw(rtts), "air": draw(flags),
-            "lost": -draw(st.integers(0, 200)) % 2**32, "sent": -draw(st.integers(200, 5000)) % 2**32,
+            "fresh": gap > 0 and draw(flags), "left": draw(flags), "held": draw(st.integers(0, 2)),
+            "crowded": draw(flags), "percent_then": draw(st.integers(2, 100)), "rtt_then": draw(rtts),
+            "air": draw(flags), "lost": -draw(st.integers(0, 200)) % 2**32,
+            "sent": -draw(st.integers(200, 5000)) % 2**32,
         }  # fmt: skip
 
     def accepted(self, sample, cwnd):
@@ -49,7 +50,7 @@ class Taichung(Model):
             self.count("rejected")
             return
         self.count("samples")
-        self.fresh = not self.held
+        self.fresh = not self.held or (self.held == 2 and self.wait > 0)
         weight = self.p.avg_weight_q8 / 256
         self.inter_ack = max(weight * self.inter_ack + (1 - weight) * sample, 1) if self.inter_ack else sample  # (5)
 
@@ -166,7 +167,7 @@ class Taichung(Model):
         if not self.rtt_last:
             return self.half(tp)
         net = tp.snd_cwnd * min(self.rtt_min + self.wait, self.rtt_last) // self.rtt_last
-        self.held = bool(self.p.own_q) and tp.snd_cwnd - net >= max(self.p.own_q, tp.snd_cwnd // 4)
+        self.held = 2 * (self.p.own_q > 0 and tp.snd_cwnd - net >= max(self.p.own_q, tp.snd_cwnd // 4))
         most = tp.snd_cwnd * self.p.loss_beta_percent // 100
         if net > most:
             self.count("bounded")
