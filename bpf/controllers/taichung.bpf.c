@@ -362,7 +362,7 @@ u32 BPF_PROG(taichung_ssthresh, struct sock *sk)
 		COUNT(marks);
 		return marked_window(tp, beta);
 	}
-	if (beta && is_crowded(t, tp)) {
+	if (beta && !t->wait && is_crowded(t, tp)) { /* ACKs that wait come in clumps: InterACK says too much */
 		COUNT(crowds);
 		t->held = true;
 		return marked_window(tp, beta);

@@ -160,7 +160,7 @@ class Taichung(Model):
         self.left, self.fresh, self.held_saved, self.sampling, self.cwnd = 1, 0, self.held, 0, 0
         beta = self.p.ecn_beta_percent
         self.held = bool(beta and self.mark == tp.now != 0)
-        if self.held or (beta and self.is_crowded(tp)):
+        if self.held or (beta and not self.wait and self.is_crowded(tp)):
             self.count("marks" if self.held else "crowds")
             self.held = 1
             return max(tp.snd_cwnd * beta // 100, 2)
