@@ -42,22 +42,15 @@ def snapshot(request):
     return compare
 
 
-# The folders whose tests are for one process, which begins with them in this order: live/ is for two, as it waits most
-# of its time, machine/ interrupts and kills virtual machines and writes images, report/ draws a report once for all of
-# its files. Elsewhere a file is.
-ALONE = ("live a-n", "live o-z", "machine", "report")
-
-
-def is_live(path: Path) -> bool:
-    return path.parent.name == "live"
+# The folders whose tests are for one process, which begins with them in this order: live/ looks at all that this
+# machine's kernel has loaded and waits most of its time, machine/ interrupts and kills virtual machines and writes
+# images, report/ draws a report once for all of its files. Elsewhere a file is.
+ALONE = ("live", "machine", "report")
 
 
 def group(nodeid: str) -> str:
-    path = Path(nodeid.partition("::")[0])
-    folder = path.parent.name
-    if is_live(path):
-        folder = "live a-n" if path.name < "test_o" else "live o-z"
-    return folder if folder in ALONE else str(path)
+    folder = Path(nodeid.partition("::")[0]).parent.name
+    return folder if folder in ALONE else nodeid.partition("::")[0]
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -83,9 +76,9 @@ def rank(item) -> int:
 
 @functools.cache
 def favour(live: bool) -> None:
-    """live/ has the longest chains: the other processes leave them the CPU that they ask for.
+    """live/ is the longest chain: the other processes leave it the CPU that it asks for.
 
-    Linux may share the CPU among sessions first (autogroup), and each guest has one of its own: live/ gets some, too.
+    Linux may share the CPU among sessions first (autogroup), and each guest has one of its own: live/ gets one, too.
     """
     with contextlib.suppress(OSError):
         if live:
@@ -98,18 +91,18 @@ def favour(live: bool) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item):
     if "PYTEST_XDIST_WORKER" in os.environ:
-        favour(is_live(item.path))
+        favour(group(item.nodeid) == "live")
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config):
-    """With `-n auto` two more than there are cores: those of live/ wait most of their time."""
-    return len(os.sched_getaffinity(0)) + 2
+    """With `-n auto` one more than there are cores: that of live/ waits most of its time."""
+    return len(os.sched_getaffinity(0)) + 1
 
 
 def pytest_collection_modifyitems(items):
     for item in items:
-        if item.get_closest_marker("root") and not is_live(item.path):
+        if item.get_closest_marker("root") and group(item.nodeid) != "live":
             raise pytest.UsageError(f"{item.nodeid} uses this machine's kernel: it belongs into tests/live")
     items.sort(key=rank)
 

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 from pathlib import Path
@@ -15,20 +14,6 @@ from tests.live.cgroups import HOME, Cgroup, remove_cgroup
 from tests.live.harness import ASYMCC, CGROUP2, ROOT, STATE, asymcc, compile_bpf, run, unique
 from tests.live.pairs import joined_ends
 from tests.live.sources import FOREIGN, HOOK, HOOKS, build_halves
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item):
-    """Two processes share the kernel, test by test; a test that is `alone` has it for itself.
-
-    A process that waits in the door for the room to be empty lets nobody else in.
-    """
-    kind = fcntl.LOCK_EX if item.get_closest_marker("alone") else fcntl.LOCK_SH
-    with (ROOT / "build" / "live-room").open("w") as room:
-        with (ROOT / "build" / "live-door").open("w") as door:
-            fcntl.flock(door, fcntl.LOCK_EX)
-            fcntl.flock(room, kind)
-        return (yield)
 
 
 def is_anothers(file: Path) -> bool:

@@ -42,7 +42,6 @@ def test_a_container_cannot_keep_root_from_unloading(loaded):  # noqa: F811
     assert listed(name) is None
 
 
-@pytest.mark.alone
 def test_a_namespace_that_cannot_be_read_hides_no_other(loaded, trip):  # noqa: F811
     """And the exit code tells that something is missing."""
 

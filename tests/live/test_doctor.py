@@ -7,8 +7,6 @@ import json
 import os
 from pathlib import Path
 
-import pytest
-
 from tests.live.cgroups import Cgroup, within
 from tests.live.harness import ASYMCC, STATE, asymcc, endpoint, listed, program, pytestmark, run  # noqa: F401
 from tests.live.pairs import enter, inside, listening
@@ -35,7 +33,6 @@ def test_doctor_names_originals_of_namespaces_that_are_gone(loaded, pair):
     assert strangers() == []
 
 
-@pytest.mark.alone
 def test_doctor_of_this_machine():
     done = run(ASYMCC, "doctor", "--json", check=False)
     checks = {r["check"]: r for r in json.loads(done.stdout)}

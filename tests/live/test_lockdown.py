@@ -34,7 +34,6 @@ def objects(tmp_path) -> Path:
     return tmp_path
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     "lockdown, state, text",
     [
@@ -65,7 +64,6 @@ def test_trace_names_what_it_cannot_do(objects, tmp_path, option):
     assert "the kernel's verifier rejects" in under("none [integrity] confidentiality", *words, *option).stderr
 
 
-@pytest.mark.alone
 def test_open_sockets_are_not_moved(objects):
     """Nothing else is done then."""
     before = asymcc("list", "--json")

@@ -42,7 +42,6 @@ def registered() -> set[int]:
     return {c["map_id"] for c in json.loads(listed.stdout) if c["map_id"]}
 
 
-@pytest.mark.alone
 @pytest.mark.root
 @pytest.mark.parametrize("after", [0.2, 0.6, 1.0, 1.5, 2.5])
 def test_host_is_left_as_it_was_whenever_the_signal_comes(scenario_file, after):
@@ -82,7 +81,6 @@ def descendants(pid: int) -> list[int]:
     return []
 
 
-@pytest.mark.alone
 @pytest.mark.root
 @pytest.mark.parametrize("moment", ["parameter", "flows"])
 def test_what_a_killed_run_leaves_the_next_takes_back(scenario_file, moment):

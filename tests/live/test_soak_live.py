@@ -18,7 +18,6 @@ CONTROLLERS = ["fast", "taichung", "formosa"]
 pytestmark = [*live, needs_cgroup2]
 
 
-@pytest.mark.alone
 @pytest.mark.parametrize(
     "what, count, names",
     [("acks", 100_000, ["taichung", "formosa"]), ("connections", 300, ["formosa"]), ("loads", 14, [])],
@@ -27,7 +26,6 @@ def test_nothing_is_left(what, count, names):
     assert "; flat; " in run(*SOAK, what, count, *names, cwd=ROOT).stdout
 
 
-@pytest.mark.alone
 def test_a_run_that_was_ended_goes_on(tmp_path):
     """Loads from the number on that it had come to, connections with the next controller."""
     for what, count, names in (("loads", 30, CONTROLLERS), ("connections", 200, ["fast", "taichung"])):

@@ -211,7 +211,6 @@ def test_the_kernels_own_default_is_nobodys_use(pair):
     assert rows == ["route"]
 
 
-@pytest.mark.alone
 def test_it_changes_nothing_and_an_idle_machine_has_one_screen():
     before = {f.name: f.stat().st_mtime_ns for f in STATE.glob("*")}
     text = asymcc("status")

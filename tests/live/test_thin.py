@@ -130,7 +130,6 @@ def test_off_again_waits_for_what_is_on_its_way_out(thinned):
         assert asymcc("thin", "--off", "--cgroup", thinned) == f"no ACKs are thinned in {thinned}\n"
 
 
-@pytest.mark.alone
 def test_off_everywhere_leaves_what_is_not_ours(thinned, foreign):
     # It sees none of other tests' network namespaces, and says so. `foreign` looks for its own.
     run(*"unshare -mpf --mount-proc sh -c".split(), f"mount -t tmpfs none /run/netns; {ASYMCC} thin --off; true")

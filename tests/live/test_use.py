@@ -112,7 +112,6 @@ def restricted(loaded, pair):
     wait_for(lambda: listed(name) is None)
 
 
-@pytest.mark.alone
 def test_a_default_that_cannot_come_back_is_told_before_and_after(restricted, loaded, pair):
     """`use` says so, and `unuse` which one it is instead."""
     name = loaded("fast")
@@ -128,7 +127,6 @@ def test_a_default_that_cannot_come_back_is_told_before_and_after(restricted, lo
     )
 
 
-@pytest.mark.alone
 def test_no_trial_begins_where_it_could_not_end(restricted, loaded, pair):
     name = loaded("fast")
     done = run(*enter(pair.client), ASYMCC, "try", name, *"--default --seconds 3 --before 0".split(), check=False)
