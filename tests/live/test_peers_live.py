@@ -74,13 +74,21 @@ def test_no_peer_gains_more_than_reno_would_give(attack, loaded):
         *(["--both"] if FULL else []),
     ]
     script = f'echo $$ > {groups[-1]}/cgroup.procs && exec unshare -n "$@"'
-    done = run("sh", "-c", script, "sh", *argv, timeout=LIMIT_S, cwd=ROOT)
-    flows = json.loads(done.stdout)["flows"]
-    reno = max(f["late"] for f in flows if f["controller"] == "reno" and not f["beside"])
-    wrong = []
-    for name, cc in [("reno", "reno"), *names.items()]:
-        for f in [f for f in flows if f["controller"] == cc]:
-            wrong += beyond(name, attack, f, reno, ROUNDS)
-            if FULL and not f["beside"]:
-                print(f"{attack:20} {name:14} {line(f)}")
+    suspects = {"reno": "reno", **names}
+    for _ in range(3):  # a busy machine delays the peer; what is a law's fault is there each time
+        done = run("sh", "-c", script, "sh", *argv, timeout=LIMIT_S, cwd=ROOT)
+        flows = json.loads(done.stdout)["flows"]
+        reno = max(f["late"] for f in flows if f["controller"] == "reno" and not f["beside"])
+        wrong = []
+        for name, cc in list(suspects.items()):
+            own = [f for f in flows if f["controller"] == cc]
+            for f in own if FULL else ():
+                if not f["beside"]:
+                    print(f"{attack:20} {name:14} {line(f)}")
+            if faults := [fault for f in own for fault in beyond(name, attack, f, reno, ROUNDS)]:
+                wrong += faults
+            else:
+                del suspects[name]
+        if not suspects:
+            break
     assert not wrong, "\n".join(wrong)
