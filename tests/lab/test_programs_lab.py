@@ -160,6 +160,16 @@ def test_a_name_that_is_no_host_is_told(tmp_path):
     assert reason.startswith("program lost: exit 6 at ") and reason.endswith("; names are those of [hosts]")
 
 
+def test_a_wait_without_sleeping_gets_on_and_the_counter_is_virtual(case):
+    """Each of four ways ends with its timer, on each repeat at the same time."""
+    file = case(*(["busy", how] for how in ("yield", "poll", "call", "counter")))
+    first, second = (run(file, UML, fresh=True) for _ in range(2))
+    assert first.record["result_sha256"] == second.record["result_sha256"]
+    for name in first.programs:
+        _, clock, counter = map(int, (first.folder / f"{name}.out").read_text().split())
+        assert 10e6 <= clock < 10.1e6 and abs(counter - clock) < 5000
+
+
 def test_a_spin_is_ended_by_its_cpu_time_and_named(case, monkeypatch):
     monkeypatch.setattr(on_uml, "STALL_S", 5)
     began = time.monotonic()

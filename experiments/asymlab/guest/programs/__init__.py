@@ -9,6 +9,7 @@ ordinary user without capabilities. In the output folder are then
 """
 
 import ctypes
+import fcntl
 import json
 import os
 import signal
@@ -43,6 +44,7 @@ DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # of the
 DESCRIPTORS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 WRITABLE = ("tmp", "run", "dev", "var/tmp", "var/log", "var/cache")
 GRACE_S = 1.0  # between the two signals
+WITH_PROGRAMS = 0  # the command to the kernel (machine/uml/programs.c): from now on they get on in virtual time
 STACK = 256 << 10
 NO_FLOW = Flow(0, "", "", "", "", "", 0, None, None)
 ENVIRONMENT = {
@@ -204,6 +206,8 @@ def lives_of(running: Running) -> list[Life]:
     job = running.job
     assert isinstance(job, WithPrograms)
     threading.stack_size(STACK)
+    with open(init.SHARED) as shared:
+        fcntl.ioctl(shared, WITH_PROGRAMS)
     names = "127.0.0.1 localhost\n" + "".join(f"{addr} {name}\n" for name, addr in job.names.items())
     for pack in {program.pack for program in job.programs}:
         os.makedirs(f"{PACKS}/{pack}/etc", exist_ok=True)

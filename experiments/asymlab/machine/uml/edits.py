@@ -17,6 +17,7 @@ from ... import LabError
 
 JIT = Path(__file__).with_name("bpf_jit.c")
 SHARED = Path(__file__).with_name("shared.c")
+PROGRAMS = Path(__file__).with_name("programs.c")
 
 
 @dataclass(frozen=True)
@@ -277,6 +278,55 @@ EDITS: tuple[Edit | New, ...] = (
     # --- the job and its results
     New("arch/um/drivers/asymlab.c", "a file of the host, by which they come and go", SHARED.read_text()),
     Edit("arch/um/drivers/Makefile", "builds it", r"^(obj-y := .*)$", r"\1 asymlab.o"),
+    # --- real programs, from the moment on when a run starts its first
+    New("arch/um/kernel/um_programs.c", "how they get on in virtual time", PROGRAMS.read_text()),
+    New(
+        "arch/um/include/shared/um_programs.h",
+        "the same",
+        SPDX + "struct uml_pt_regs;\n\nextern int um_programs;\nvoid um_turn(void);\n"
+        "int um_reads_counter(struct uml_pt_regs *r);\n",
+    ),
+    Edit("arch/um/kernel/Makefile", "builds it", r"^(obj-y = )", r"\1um_programs.o "),
+    Edit(
+        "arch/um/include/asm/processor-generic.h",
+        "a task's calls since it waited, and how often it has waited",
+        r"^(\tstruct task_struct \*prev_sched;\n)",
+        r"\1\tunsigned int turns;\n\tunsigned long waits;\n",
+    ),
+    Edit(
+        "arch/um/kernel/skas/syscall.c",
+        "a call after 10,000 of a task without a wait takes 1 us",
+        r"^(#include <linux/time-internal\.h>\n)",
+        r"\1#include <um_programs.h>\n",
+    ),
+    Edit("arch/um/kernel/skas/syscall.c", "the same", r"^(\tsyscall = UPT_SYSCALL_NR\(r\);\n)", r"\1\tum_turn();\n"),
+    Edit(
+        "kernel/sched/core.c",
+        "so does an offer of the CPU: the kernel itself waits for another task by them, and no tick comes",
+        r"^(int __sched __cond_resched\(void\)\n\{\n)",
+        r"#include <um_programs.h>\n\n\1\tum_turn();\n",
+    ),
+    Edit(
+        "arch/um/os-Linux/skas/process.c",
+        "a program has no time-stamp counter of the host: its rdtsc faults",
+        r"^(#include <sys/wait\.h>\n)",
+        r"\1#include <sys/prctl.h>\n#include <um_programs.h>\n",
+    ),
+    Edit(
+        "arch/um/os-Linux/skas/process.c",
+        "the same",
+        r"^(\tptrace\(PTRACE_TRACEME, 0, 0, 0\);\n|\tsyscall\(__NR_close_range, 0, ~0U, CLOSE_RANGE_CLOEXEC\);\n)",
+        r"\1\tif (um_programs)\n\t\tprctl(PR_SET_TSC, PR_TSC_SIGSEGV, 0, 0, 0);\n",
+    ),
+    Edit(
+        "arch/um/kernel/trap.c", "and gives virtual time", r"^(#include <skas\.h>\n)", r"\1#include <um_programs.h>\n"
+    ),
+    Edit(
+        "arch/um/kernel/trap.c",
+        "the same: 13 is a general protection fault",
+        r"^(\tif \(UPT_IS_USER\(regs\) && !SEGV_IS_FIXABLE\(fi\)\) \{\n)",
+        r"\tif (UPT_IS_USER(regs) && fi->trap_no == 13 && um_reads_counter(regs))\n\t\treturn;\n\1",
+    ),
     # --- nothing of the host
     Edit(
         "arch/um/os-Linux/util.c", "no entropy of the host", r"^\treturn getrandom\(buf, len, flags\);", "\treturn 0;"

@@ -11,6 +11,7 @@
 #include <linux/slab.h>
 #include <linux/uaccess.h>
 #include <os.h>
+#include <um_programs.h>
 
 #define CHUNK SZ_64K /* bytes that go at a time */
 
@@ -63,10 +64,20 @@ static ssize_t shared_write(struct file *file, const char __user *from, size_t c
 	return done ?: n;
 }
 
+/* A run's first program is about to start. */
+static long shared_ioctl(struct file *file, unsigned int command, unsigned long argument)
+{
+	if (command)
+		return -ENOTTY;
+	um_programs = 1;
+	return 0;
+}
+
 static const struct file_operations shared_operations = {
 	.read = shared_read,
 	.write = shared_write,
 	.llseek = default_llseek,
+	.unlocked_ioctl = shared_ioctl,
 };
 
 static struct miscdevice shared = {
