@@ -49,7 +49,12 @@ PLACES = {
     "\t\tenv->strict_alignment = true;\n",
     "arch/um/include/linux/time-internal.h": "#define TIMER_MULTIPLIER 256\n#define TIMER_MIN_DELTA  500\n",
     "arch/um/kernel/skas/syscall.c": "#include <linux/time-internal.h>\n"
-    "\tif (syscall >= 0 && syscall < __NR_syscalls) {\n",
+    "\tsyscall = UPT_SYSCALL_NR(r);\n\tif (syscall >= 0 && syscall < __NR_syscalls) {\n",
+    "arch/um/kernel/Makefile": "obj-y = config.o\n",
+    "arch/um/include/asm/processor-generic.h": "\tstruct task_struct *prev_sched;\n",
+    "kernel/sched/core.c": "int __sched __cond_resched(void)\n{\n",
+    "arch/um/os-Linux/skas/process.c": "#include <sys/wait.h>\n\tptrace(PTRACE_TRACEME, 0, 0, 0);\n",
+    "drivers/char/random.c": "\t\t (regs ? instruction_pointer(regs) : _RET_IP_) ^ swab(irq));\n",
     "arch/um/kernel/time.c": "static u64 timer_read(struct clocksource *cs)\n{\n"
     "\ttime_travel_update_time_rel(TIMER_MULTIPLIER);\n\tdelta += 1;\n",
     "mm/oom_kill.c": "static int sysctl_panic_on_oom;\n",
@@ -67,7 +72,7 @@ PLACES = {
     "net/ipv4/tcp_output.c": "\tif (rearm_timer)\n",
     "arch/um/Makefile": "\tKBUILD_CFLAGS += -mcmodel=large\n",
     "arch/x86/Makefile.um": "old\n",
-    "arch/um/kernel/trap.c": "old\n",
+    "arch/um/kernel/trap.c": "#include <skas.h>\n\tif (UPT_IS_USER(regs) && !SEGV_IS_FIXABLE(fi)) {\n",
     "mm/memory.c": "old\n",
 }
 
@@ -136,7 +141,7 @@ def test_edits_for_6_1_are_made_where_they_apply(tmp_path):
             **{
                 "arch/um/os-Linux/user_syms.c": "EXPORT_SYMBOL_PROTO(rename);\nEXPORT_SYMBOL_PROTO(__xmknod);\n",
                 "arch/um/kernel/skas/syscall.c": "#include <linux/time-internal.h>\n"
-                "\tif (syscall >= 0 && syscall < __NR_syscalls)\n\t\tcall;\n",
+                "\tsyscall = UPT_SYSCALL_NR(r);\n\tif (syscall >= 0 && syscall < __NR_syscalls)\n\t\tcall;\n",
                 "arch/x86/Makefile.um": "ifeq ($(CONFIG_CC_IS_CLANG),y)\nKBUILD_CFLAGS += -mno-sse\nendif\n",
             },
         )
@@ -569,14 +574,12 @@ def test_the_same_bytes_on_a_loaded_machine_and_other_bytes_with_another_seed(sc
 @pytest.mark.lab
 def test_longer_files_in_the_guest_change_no_byte(scenario_file, tmp_path):
     """Neither random loss nor ports follow from the time that the guest reads files."""
-    shutil.copy(BUILD / "fast.bpf.o", tmp_path / "mine.bpf.o")
+    own = shutil.copy(BUILD / "fast.bpf.o", tmp_path / "mine.bpf.o")
     file = scenario_file(flow={"controller": "./mine.bpf.o"}, forward={"loss": "1%"})
-    before = run(file, LABEL, fresh=True)
-    with open(tmp_path / "mine.bpf.o", "ab") as longer:
-        longer.write(bytes(300_000))
-    after = run(file, LABEL, fresh=True)
-    assert before.record["identity"]["objects"] != after.record["identity"]["objects"]
-    assert before.record["result_sha256"] == after.record["result_sha256"]
+    before = run(file, LABEL, fresh=True).record
+    own.write_bytes(own.read_bytes() + bytes(300_000))
+    after = run(file, LABEL, fresh=True).record
+    assert before["key"] != after["key"] and before["result_sha256"] == after["result_sha256"]
 
 
 @needs_image

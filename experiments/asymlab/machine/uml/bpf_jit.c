@@ -31,7 +31,7 @@
 #define _ASM_X86_TEXT_PATCHING_H
 #define _ASM_X86_UNWIND_H
 
-/* What the code asks for: none of the CPU's own troubles. */
+/* The code asks for these: none of the CPU's own troubles. */
 #undef cpu_feature_enabled
 #define cpu_feature_enabled(bit) 0
 #undef boot_cpu_has
@@ -105,7 +105,7 @@ static bool um_host_lags(struct sigcontext_64 *regs)
 
 int um_bpf_fixup(void *mc);
 
-/* In the host's signal handler (os-Linux/signal.c). What the kernel has mapped and not yet told the host comes first. */
+/* In the host's signal handler (os-Linux/signal.c). Mappings that the host does not know yet come first. */
 int um_bpf_fixup(void *mc)
 {
 	struct sigcontext_64 *regs = mc;

@@ -332,6 +332,12 @@ EDITS: tuple[Edit | New, ...] = (
         "arch/um/os-Linux/util.c", "no entropy of the host", r"^\treturn getrandom\(buf, len, flags\);", "\treturn 0;"
     ),
     Edit(
+        "drivers/char/random.c",
+        "random numbers follow from the seed, and not from where the kernel's code lies",
+        r"\(regs \? instruction_pointer\(regs\) : _RET_IP_\)",
+        "0",
+    ),
+    Edit(
         "arch/um/os-Linux/process.c",
         "no interrupt when the host gets to tell that a process has ended",
         r"^\tif \(using_seccomp\)\n\t\tset_handler\(SIGCHLD\);\n",
@@ -372,8 +378,8 @@ def apply(tree: Path) -> None:
         text = edited.get(e.file) or plain[e.file]
         if e.where and e.where not in text:
             continue
-        edited[e.file], found = re.subn(e.old, e.new, text, count=1, flags=re.M)
-        if not found:
+        edited[e.file], count = re.subn(e.old, e.new, text, count=1, flags=re.M)
+        if not count:
             raise LabError(f"{tree / e.file}: no place for an edit ({e.why}); the source is too new or too old")
     for copy in filter(Path.is_file, kept.rglob("*")):  # of an edit that is no more
         name = str(copy.relative_to(kept))
@@ -402,7 +408,7 @@ def unedited(file: Path, before: Path, left: Path) -> str:
 
 
 def write(file: Path, text: str) -> None:
-    """What is the same is not written: it would be compiled again."""
+    """A file with this text is not written: it would be compiled again."""
     if not file.exists() or file.read_text() != text:
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text)

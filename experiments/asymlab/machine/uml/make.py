@@ -53,7 +53,7 @@ def made_of() -> str:
 
 
 def build(source: Source, say) -> Built:
-    """LabError with the compiler's first complaint. What was built before is not built again."""
+    """LabError with the compiler's first complaint. make builds only what has changed."""
     tree = source.tree
     edits.apply(tree)
     make = ["make", "-C", str(tree), *OPTIONS]
@@ -72,9 +72,9 @@ def build(source: Source, say) -> Built:
     at = re.search(rf"^([0-9a-f]+) \w {TIME}$", sh("nm", tree / "linux"), re.M)
     if not at:
         raise LabError(f"{tree}: built without {TIME}: no virtual time")
-    release, told = (sh(tree / ".linux.stripped", option).strip() for option in ("--version", "--help"))
+    release, usage = (sh(tree / ".linux.stripped", option).strip() for option in ("--version", "--help"))
     # From 6.16 on its processes need not be traced, which halves the cost of their system calls.
-    words = "seccomp=on" if "seccomp=" in told else ""
+    words = "seccomp=on" if "seccomp=" in usage else ""
     config = (tree / ".config").read_bytes()
     return Built((tree / ".linux.stripped").read_bytes(), release, words, int(at[1], 16), config)
 
@@ -93,7 +93,7 @@ def _refuse_config(tree: Path) -> None:
 
 
 def _lost(tree: Path, settings: str) -> list[str]:
-    """What of these is not on in a tree that is configured."""
+    """Those of these settings that are not on in a tree that is configured."""
     wanted, has = (dict(SETTING.findall(text)) for text in (settings, (tree / ".config").read_text()))
     return [k for k, v in wanted.items() if v == "y" and has.get(k) != "y"]
 
@@ -102,7 +102,7 @@ def _make(argv: list[str], log: Path, say) -> None:
     """Run make; its words are added to the log, and progress is told now and then."""
     env = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "TMPDIR", "CCACHE_DIR")}
     env |= {"LC_ALL": "C", "PWD": HERE}  # gcc takes this name of its folder
-    began = told = time.monotonic()
+    began = last_report = time.monotonic()
     with open(log, "ab") as out:
         p = subprocess.Popen(argv, stdout=out, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, env=env)
         try:
@@ -111,15 +111,15 @@ def _make(argv: list[str], log: Path, say) -> None:
                 now = time.monotonic()
                 if now - began > BUILD_LIMIT_S:
                     raise LabError(f"{argv[2]}: not built in {BUILD_LIMIT_S // 3600} hours; the log is {log}")
-                if now - told > TELL_S:
-                    told = now
+                if now - last_report > TELL_S:
+                    last_report = now
                     say(f"{progress(log.read_text(errors='replace'))}, {now - began:.0f} s")
         finally:
             if p.poll() is None:
                 p.terminate()
                 p.wait()
     if p.returncode:
-        said = log.read_text(errors="replace").splitlines()
-        found = [line for pattern in ("[Ee]rror:|No space", r"\*\*\*", "") for line in said if re.search(pattern, line)]
-        word = found[0] if found else f"exit {p.returncode}"
+        text = log.read_text(errors="replace").splitlines()
+        lines = [line for pattern in ("[Ee]rror:|No space", r"\*\*\*", "") for line in text if re.search(pattern, line)]
+        word = lines[0] if lines else f"exit {p.returncode}"
         raise LabError(f"{argv[2]}: make failed: {word.strip()[:300]}; the log is {log}. --engine qemu needs no build")
