@@ -100,6 +100,7 @@ int main(void)
 	tell("read a file of the host", reads("/etc/passwd"));
 	tell("write into a folder of the user", open(FOLDER "/mine", O_CREAT | O_WRONLY, 0600) >= 0);
 	tell("write the kernel of all guests", open(LINUX, O_WRONLY) >= 0);
+	tell("change the mode of the initramfs", !fchmod(open("root.cpio", O_RDONLY), 0644));
 	tell("write the initramfs of all guests", open("root.cpio", O_WRONLY) >= 0);
 	tell("connect to a port of the host", tcp >= 0 && !connect(tcp, (void *)&to, sizeof(to)));
 	tell("signal a process of the user", !kill(PID, 0));

@@ -414,7 +414,11 @@ def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, 
         assert not (tmp_path / "mine").exists()
     else:
         user = {"read a file of the user", "read a file of the host", "write into a folder of the user"}
-        assert did >= user | {"connect to a port of the host", "signal a process of the user"}
+        assert did >= user | {
+            "change the mode of the initramfs",
+            "connect to a port of the host",
+            "signal a process of the user",
+        }
 
 
 @pytest.mark.parametrize("filtered", [True, False])
@@ -423,7 +427,7 @@ def test_a_guest_has_the_hosts_calls_that_a_kernel_needs(begun, fake_image, monk
     """Without the filter it does most of them, in the same cage."""
     use_cage(caged)
     if not filtered:
-        monkeypatch.setattr(syscalls, "filter_program", lambda: struct.pack("<HBBI", 0x06, 0, 0, syscalls.ALLOW))
+        monkeypatch.setattr(syscalls, "filter_program", lambda _: struct.pack("<HBBI", 6, 0, 0, syscalls.ALLOW))
     process = on_uml.Process(fake_image('SECRET="/x"', 'FOLDER="/x"', "PORT=1", f"PID={1 << 20}", "CAGED"), begun)
     process.await_end(30)
     did = {line.removeprefix("did: ") for line in process.console().splitlines()} - {"tried all"}
@@ -431,17 +435,6 @@ def test_a_guest_has_the_hosts_calls_that_a_kernel_needs(begun, fake_image, monk
         assert did == MAY
     else:
         assert did >= MAY | {"open a socket", "keep a key", "fork into a namespace", "make a namespace"}
-
-
-def test_the_filter_names_each_call_by_its_number():
-    calls = {name: number for of in syscalls.ALLOWED.values() for name, number in of.items()}
-    text = subprocess.run(
-        ["gcc", "-E", "-dM", "-include", "asm/unistd.h", "-"], input="", capture_output=True, text=True, check=True
-    ).stdout
-    known = {name: int(number) for name, number in re.findall(r"^#define __NR_(\w+) (\d+)$", text, re.M)}
-    assert {name: known[name] for name in calls} == calls
-    assert "signalfd4" in calls  # without it 7.3 does not boot
-    assert not calls.keys() & {"socket", "connect", "bpf", "unshare", "setns", "mount", "io_uring_setup", "clone3"}
 
 
 def test_where_there_can_be_no_cage_the_other_engine_is_offered(tmp_path, monkeypatch):

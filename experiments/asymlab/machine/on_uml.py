@@ -159,7 +159,8 @@ class Process(Watched):
         self.own: Path | None = None  # of a guest that is not behind bubblewrap: for its memory
         root = initramfs or image.folder / "root.cpio"
         files = {"linux": image.folder / "linux", "root.cpio": root, "shared": folder / "shared"}
-        box, calls, environment = [], syscalls.filter_file(syscalls.filter_program()), {}
+        unkept = syscalls.UNKEPT if cage() is Cage.LANDLOCK else {}
+        box, calls, environment = [], syscalls.filter_file(syscalls.filter_program(unkept)), {}
         if cage() is Cage.BUBBLEWRAP:
             box = [*bubble(files), "--seccomp", str(calls)]
         else:
