@@ -49,7 +49,7 @@ def test_a_record_of_a_name_that_is_taken_is_refused(tmp_path, name, whose):
         f'from ..controller import Controller\n\nRECORDS = [Controller("mine", "Mine"), Controller("{name}", "It")]\n'
     )
     p = subprocess.run(
-        [sys.executable, "-m", "asymlab", "--help"],
+        [sys.executable, "-m", "asymlab", "link", "--like", "list"],
         cwd=tmp_path,
         env=os.environ | {"PYTHONPATH": str(tmp_path)},
         capture_output=True,

@@ -14,6 +14,7 @@ import pytest
 from asymlab import LabError
 from asymlab.conformance.packetdrill import packetdrill
 from asymlab.conformance.packetdrill.guest import check_program
+from asymlab.machine import image
 from asymlab.machine.image import IMAGES
 from tests.shared import REPO, asymlab, one_line
 
@@ -138,7 +139,7 @@ def test_bad_input_is_one_line(tmp_path):
 
 
 def test_an_image_that_is_not_made_is_named_with_its_command(monkeypatch, tmp_path):
-    monkeypatch.setattr(packetdrill, "IMAGES", tmp_path)
+    monkeypatch.setattr(image, "IMAGES", tmp_path)
     with pytest.raises(
         LabError, match="newest-packetdrill-uml: not made; `.* --config experiments/kernels/packetdrill.config`"
     ):
