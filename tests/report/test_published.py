@@ -12,6 +12,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.report import part, publish, published, records
+from asymlab.report.sentences import clusters
 from tests.report.madeup import Page
 from tests.report.small import PROVENANCE, claim, repack, run, write, write_report
 from tests.shared import REPO, asymlab
@@ -58,6 +59,15 @@ def test_claims_without_a_measured_cause_are_counted():
     one = part.Part("fast", None, [], [], {})
     vars(one)["verdicts"] = [{"verdict": word, "cause": cause} for word, cause in [*said, ("reproduced", "")]]
     assert one.unexplained == 2
+
+
+def test_claims_over_one_scenario_are_a_cluster():
+    def row(family: str, **of) -> dict:
+        return {"paper": "fast", "family": family, "check": False, "verdict": "reproduced"} | of
+
+    rows = [row("A"), row("B C"), row("D"), row("A D"), row("C", paper="fusion"), row("E", check=True)]
+    assert clusters(rows) == 3  # A D, B C, and C of another paper
+    assert clusters([*rows, row("D B")]) == 2
 
 
 def test_it_has_each_row_and_the_command_that_repeats_it(parts, text):

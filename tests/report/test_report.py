@@ -304,8 +304,10 @@ def test_interval_or_why_there_is_none():
         return html.interval(small() | {"value": 2.0, "low": 2.0, "high": 2.0, "n": 5} | of)
 
     assert said(low=1.5, high=2.5) == "1.5 to 2.5"
-    assert said(worst=True) == "worst run" and said(worst=False) == "each run alike"
-    assert said(n=1, worst=False) == "", "one run"
+    assert said(low=1.5, high=2.5, distinct=2, sampled=False) == "1.5 or 2.5"
+    assert said(worst=True) == "worst run" and said(distinct=1) == "one value"
+    assert said(n=1, distinct=1) == "", "one run"
+    assert html.runs(small() | {"n": 5, "distinct": 2}) == "5 runs, 1 seed, 2 values"
 
 
 def test_terminal_table(monkeypatch):

@@ -647,6 +647,26 @@ def test_the_whole_interval_decides(values, bounds, verdict):
     assert ("(one run)" in html.word(told)) == (len(values) == 1)
 
 
+@pytest.mark.parametrize(
+    "values, ends, verdict",
+    [
+        ([0.98, 0.98, 0.98], (0.98, 0.98), "not reproduced"),
+        ([1.0, 1.00001, 1.0, 1.0], (1.0, 1.00001), "reproduced"),  # one value where it is published
+        ([0.98, 0.98, 0.98, 0.85], (0.85, 0.98), "not reproduced"),
+        ([1.3, 1.3, 1.3, 1.2, 1.2], (1.2, 1.3), "reproduced"),
+        ([1.3, 1.3, 1.3, 0.8], (0.8, 1.3), "inconclusive"),
+    ],
+)
+def test_runs_that_hardly_differ_are_no_sample(values, ends, verdict):
+    v = judged(values, at_least=1)
+    assert (v.low, v.high) == ends and (v.verdict, v.sampled) == (verdict, False)
+    assert v.low <= v.value <= v.high
+    (told,) = sentences.verdicts([v], {})
+    assert "interval" not in told["reason"] and told["distinct"] == v.distinct <= 2
+    assert ("both sides of 1" in told["reason"]) == (verdict == "inconclusive")
+    assert judged([1.3, 1.2], at_least=1).sampled and judged([1.3, 1.2, 1.1, 1.1], at_least=1).sampled
+
+
 def test_ratios_are_averaged_on_the_logarithmic_scale():
     """Twice and half of a rival's goodput are equal to it; a rival that has nothing is no infinity."""
     v = judged([2.0, 0.5], lambda r: r.record["value"], at_least=1)

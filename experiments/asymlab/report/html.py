@@ -9,23 +9,27 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from ..paths import TEMPLATES
-from .judged import CHECKS, MEANINGS, SYMBOLS
+from .judged import CHECKS, MEANINGS, SYMBOLS, number
 
 if TYPE_CHECKING:
     import jinja2
-
-
-def number(value: float | None) -> str:
-    return "–" if value is None else f"{value:.4g}"
 
 
 def interval(v: dict) -> str:
     """The interval of a verdict's value, or why it has none; empty if there was one run only."""
     if v["value"] is None or v["n"] == 1:
         return ""
-    if v["low"] != v["high"]:
-        return f"{number(v['low'])} to {number(v['high'])}"
-    return "worst run" if v["worst"] else "each run alike"
+    if v["distinct"] == 1:
+        return "one value"
+    if v["worst"]:
+        return "worst run"
+    return f"{number(v['low'])} {'to' if v['sampled'] else 'or'} {number(v['high'])}"
+
+
+def runs(v: dict) -> str:
+    """How many runs, seeds and values a verdict rests on."""
+    counts = ((v["n"], "run"), (v["seeds"], "seed"), (v["distinct"], "value"))
+    return ", ".join(f"{count} {what}{'s' * (count > 1)}" for count, what in counts)
 
 
 def word(v: dict) -> str:
@@ -55,6 +59,7 @@ def environment() -> jinja2.Environment:
     env.filters |= {
         "number": number,
         "interval": interval,
+        "runs": runs,
         "base64": lambda data: base64.b64encode(data).decode(),
         "fixed": lambda value, digits=3, scale=1: "–" if value is None else f"{value * scale:.{digits}f}",
         "groupby_kept": grouped,

@@ -42,6 +42,7 @@ CHECKS = (
 )
 NOT_MADE = "some of its runs were not made"  # why a claim is not measured that reads an absent run
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
+FEW_VALUES, MANY_RUNS = 2, 4  # no more values than this in so many runs are no sample
 
 # Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
 # fmt: off
@@ -60,6 +61,11 @@ class Ratio:
 
     def __call__(self, run: Any) -> float:
         return min(max(self.measure(run), 1 / RATIO_MAX), RATIO_MAX)
+
+
+def number(value: float | None) -> str:
+    """The published form of a value."""
+    return "–" if value is None else f"{value:.4g}"
 
 
 def interval(samples: list[float]) -> tuple[float, float, float]:
@@ -85,7 +91,7 @@ class Judged(BaseModel):
 
     A claim is reproduced if the whole 95 % interval lies within its bounds, not reproduced if all of it lies
     outside, and inconclusive otherwise. A check holds, fails, or is undecided, by the same
-    rule. CHECKS says what they are about.
+    rule. CHECKS says what they are about. Runs that hardly differ are no sample: their range stands for the interval.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, allow_inf_nan=False)
@@ -133,6 +139,21 @@ class Judged(BaseModel):
         return [s.value for s in self.samples if s.value is not None]
 
     @property
+    def distinct(self) -> int:
+        """How many values there are that differ where they are published."""
+        return len(set(map(number, self.values)))
+
+    @property
+    def sampled(self) -> bool:
+        """Do the runs differ enough to be a sample?"""
+        return self.distinct > (FEW_VALUES if self.n >= MANY_RUNS else 1)
+
+    @property
+    def seeds(self) -> int:
+        """The number of seeds of its runs."""
+        return len({s.seed for s in self.samples})
+
+    @property
     def missed(self) -> int:
         """How many runs miss the bounds."""
         low, high = self.bounds
@@ -140,15 +161,16 @@ class Judged(BaseModel):
 
     @property
     def interval(self) -> tuple[float, float, float] | tuple[None, None, None]:
-        """(mean, low, high); of a claim about every run its worst one, three times."""
+        """(mean, low, high); of a claim about every run its worst one, three times; of no sample the range."""
         if self.unmeasured:
             return None, None, None
         if self.worst:
             return interval([(min if self.at_most is None else max)(self.values)])
         if self.ratio:
             mean, low, high = map(math.exp, interval([math.log(value) for value in self.values]))
-            return mean, low, high
-        return interval(self.values)
+        else:
+            mean, low, high = interval(self.values)
+        return (mean, low, high) if self.sampled else (mean, min(self.values), max(self.values))
 
     @property
     def value(self) -> float | None:

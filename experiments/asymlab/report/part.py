@@ -19,7 +19,7 @@ from . import papers, records
 from .judged import Judged, Sample
 from .points import points
 from .records import DATA, About, Point, PublishedRun
-from .sentences import counts, verdicts
+from .sentences import clusters, counts, verdicts
 
 OPEN = ("not reproduced", "inconclusive")
 DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
@@ -50,6 +50,10 @@ class Part:
     @property
     def counts(self) -> dict[str, int]:
         return counts(v["verdict"] for v in self.verdicts)
+
+    @property
+    def clusters(self) -> int:
+        return clusters(self.verdicts)
 
     @property
     def unexplained(self) -> int:

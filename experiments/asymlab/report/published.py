@@ -20,12 +20,14 @@ from .judged import CHECKS, SYMBOLS
 from .part import Part
 from .part import parts as read_all
 from .records import DATA, FIGURE_MAX
-from .sentences import counts
+from .sentences import counts, unsampled
 
 COMMIT = "commit that made them, and repeats them to the byte"
 REGISTERED = "claims, bounds, seeds and durations, committed before the runs"
 CHANGED = "changed after the runs"
 UNEXPLAINED = "without a measured cause"
+CLUSTERS = "clusters of claims"
+COUNTED = ("runs", "seeds", "values")
 
 
 def lines(part: Part) -> dict[str, str]:
@@ -46,6 +48,7 @@ def lines(part: Part) -> dict[str, str]:
 
 def front(parts: list[Part]) -> str:
     """README.md of some parts."""
+    verdicts = [v for one in parts for v in one.verdicts]
     paragraphs = [
         "# What the suites gave",
         "",
@@ -58,19 +61,24 @@ def front(parts: list[Part]) -> str:
         f"*{UNEXPLAINED.capitalize()}* counts the claims that are not reproduced, or inconclusive, and not explained.",
         "A run explains a claim if the cause is turned off in it, and the claim comes true, "
         "or if a rival has all that the link carries in it.",
+        f"Claims over the same scenario share runs, or a controller and a path: *{CLUSTERS}* counts groups of such "
+        "claims, which are not independent of each other.",
+        "Runs of one value, or of two in four runs or more, are no sample, and the row has no interval. "
+        f"Claims of this kind: {unsampled(verdicts)}.",
         "",
         "`asymlab report --published` makes one page of all of it that can be printed and cited, with the method, the "
         "threats to validity, and for each row the command that repeats it.",
         "",
     ]
     rows = [[Markup(f"[{one.name}]({quote(one.name)}/README.md)"), *cells([one])] for one in parts]
-    columns = left("paper") + right(*SYMBOLS, UNEXPLAINED)
+    columns = left("paper") + right(*SYMBOLS, UNEXPLAINED, CLUSTERS)
     return "\n".join([*paragraphs, *markdown(columns, [*rows, ["all", *cells(parts)]])]) + "\n"
 
 
 def cells(parts: list[Part]) -> list[str]:
     of = counts(v["verdict"] for one in parts for v in one.verdicts)
-    return [str(n) for n in (*of.values(), sum(one.unexplained for one in parts))]
+    others = (sum(one.unexplained for one in parts), sum(one.clusters for one in parts))
+    return [str(n) for n in (*of.values(), *others)]
 
 
 def readme(part: Part, figures: list[str]) -> str:
@@ -83,9 +91,11 @@ def readme(part: Part, figures: list[str]) -> str:
         "",
         *(f"- {escaped(f'{what}: {value}')}" for what, value in lines(part).items()),
         "",
-        "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval; n counts runs. "
-        "*Worst run*: the value is that of the worst run, which decides. *Each run alike*: all runs have this value. "
-        "Verdicts over the same scenarios are one family: they are not independent. The bounds of each claim, the "
+        "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval. *Values* counts "
+        "those that differ where they are shown. *Worst run*: the value is that of the worst run, which decides. "
+        "*One value*: all runs have it, so these seeds are no sample. *A or B*: all have one of these two. "
+        "Verdicts over the same scenarios are not independent: "
+        f"the claims' clusters here: {part.clusters}. The bounds of each claim, the "
         f"value of each of its runs and their hashes are in [{DATA}]({DATA}). `asymlab repeat {part.name} ROW` makes "
         f"the runs of a row again. `make experiments SUITE={part.name}` makes the report with all figures and their "
         f"data, `asymlab publish {part.name}` this page.",
@@ -99,12 +109,12 @@ def readme(part: Part, figures: list[str]) -> str:
             number(v["paper_value"]),
             number(v["value"]),
             interval(v),
-            str(v["n"]),
+            *(str(v[name]) for name in ("n", "seeds", "distinct")),
             word(v) + (f": {v['reason']}" if v["reason"] else ""),
         )
         for v in part.verdicts
     ]
-    paragraphs += markdown(left("", "claim", "scenarios", "paper", "ours", "95 % interval", "n", "verdict"), rows)
+    paragraphs += markdown(left("", "claim", "scenarios", "paper", "ours", "95 % interval", *COUNTED, "verdict"), rows)
     paragraphs += (
         ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)] if figures else []
     )
@@ -132,7 +142,9 @@ def page(parts: list[Part], figures: dict[str, dict[str, tuple[str, bytes]]]) ->
             emulated=any("QEMU" in engine for engine in engines),
             counts=counts(v["verdict"] for v in verdicts),
             unexplained=UNEXPLAINED,
+            clusters=CLUSTERS,
             one_run=sum(v["n"] == 1 for v in verdicts),
+            unsampled=unsampled(verdicts),
             labels={COMMIT: "Commit", REGISTERED: "Claims registered", CHANGED: "Changed afterwards"},
             lines=lines,
             figures=figures,

@@ -32,7 +32,7 @@ CONTENTS = {
 }
 SMALL = (2.4, 1.6)  # inches
 COLUMNS = (
-    *("paper", "id", "source", "claim", "paper_value", "value", "low", "high", "n"),
+    *("paper", "id", "source", "claim", "paper_value", "value", "low", "high", "n", "seeds", "distinct"),
     *("verdict", "check", "family", "reason"),
 )
 

@@ -18,7 +18,7 @@ FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
 
 # A verdict has these of its claim. low..high is the 95 % interval of our value over the seeds.
 OF_CLAIM = ("id", "paper", "source", "claim", "paper_value", "value", "low", "high", "verdict")
-OF_RUNS = ("runs", "n", "check", "family")
+OF_RUNS = ("runs", "n", "seeds", "distinct", "sampled", "check", "family")
 
 
 Causes = Mapping[str, Cause]  # by the id of the claim
@@ -50,7 +50,9 @@ def why(c: Judged, known: Cause | None, became: dict[str, str]) -> tuple[str, st
         parts += explained(c, known, became)
     if settles(c):
         cause = caused(known, became) if known else "not found" * (c.verdict in FAILED)
-    if c.straddled:
+    if c.straddled and not c.sampled:
+        parts.append(f"its values lie on both sides of {c.straddled[0]:.4g}")
+    elif c.straddled:
         seeds = f"`asymlab suite {c.paper} --seeds {2 * len({s.seed for s in c.samples})}`"
         parts.append(f"the 95 % interval holds {c.straddled[0]:.4g}; more seeds: {seeds}")
     return "; ".join(filter(None, parts)), cause
@@ -98,6 +100,22 @@ def counts(words: Iterable[str]) -> dict[str, int]:
     """How many verdicts have each word, in the order of SYMBOLS."""
     numbers = Counter(words)
     return {word: numbers[word] for word in SYMBOLS}
+
+
+def clusters(verdicts: Iterable[dict]) -> int:
+    """How many groups of claims there are: those of a scenario share runs, or a controller and a path."""
+    groups: list[set[str]] = []
+    for v in verdicts:
+        if not v["check"] and v["verdict"] != "not measured":
+            group = {f"{v['paper']} {id}" for id in v["family"].split()}
+            shared = [other for other in groups if other & group]
+            groups = [other for other in groups if not other & group] + [group.union(*shared)]
+    return len(groups)
+
+
+def unsampled(verdicts: Iterable[dict]) -> int:
+    """The claims of several runs that are no sample."""
+    return sum(not v["check"] and v["n"] > 1 and not v["sampled"] for v in verdicts)
 
 
 def by_measured(verdicts: list[dict]) -> tuple[list[str], list[str]]:

@@ -69,15 +69,16 @@ def looked_up(name: str, results: Part) -> str:
     """The number that a name in braces stands for."""
     what, *options = (part.strip() for part in name.split(";"))
     if options and (point := results.points.get(f"{what}; {options[0]}")):
-        value, low, high = point
+        (value, low, high), to = point, "to"
     elif "paper" in options:
         return form(verdict(what, results.verdicts)["paper_value"], options)
     else:
         row = verdict(what, results.verdicts)
-        value, low, high = row["value"], row["low"], row["high"]
+        value, low, high, to = row["value"], row["low"], row["high"], "to" if row["sampled"] else "or"
     text = form(value, options)
-    if "interval" in options and low != high:
-        text += f" ({form(low, options)} to {form(high, options)})"
+    ends = form(low, options), form(high, options)
+    if "interval" in options and ends[0] != ends[1]:
+        text += f" ({ends[0]} {to} {ends[1]})"
     return text
 
 
