@@ -13,9 +13,10 @@ from asymlab.report import papers
 from asymlab.report.claim import Cause, Ceiling, Claim
 from asymlab.report.judged import Judged, Results, Sample
 from asymlab.report.measures import Runs, each, goodput, ratio_by_seed
-from asymlab.report.sentences import verdicts
+from asymlab.report.sentences import fisher, verdicts
 from tests.scenarios import CHAIN
 
+ANOTHER = "measured by another set-up"
 VALUE = each(Runs("TEST"), goodput)
 
 
@@ -109,7 +110,7 @@ def reason(claim: Judged, causes: dict[str, Cause]) -> str:
 def test_a_claim_without_a_cause_says_what_was_measured():
     causes = {"X-1": Cause("ACKs come late")}
     assert reason(missed("X-1"), causes) == "a guess: ACKs come late"
-    assert reason(missed("X-2"), causes) == "0.5 is below 1; cause not found"
+    assert reason(missed("X-2"), causes) == "0.5 is below 1; unexplained"
     assert reason(missed("X-2", source="cause"), causes) == "0.5 is below 1"
 
 
@@ -119,14 +120,14 @@ CAUSES = {"X-1": Cause("ACKs come late", "C-1", "C-2"), "X-2": Cause("losses com
 @pytest.mark.parametrize(
     "second, cause, said",
     [
-        ({}, "measured", "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"),
+        ({}, ANOTHER, "ACKs come late (measured by another set-up: turned off in C-1 and C-2, and it comes true)"),
         (
             {"samples": [Sample(1, "k", 0.5)]},
-            "a guess",
+            "guess",
             "a guess, as with it turned off (C-1 and C-2) it does not come true: ACKs come late",
         ),
-        ({"samples": [Sample(1, "k", 0.5), Sample(2, "l", 1.6)]}, "a guess", "a guess: ACKs come late"),
-        (None, "a guess", "a guess: ACKs come late"),  # the quick set has no such runs
+        ({"samples": [Sample(1, "k", 0.5), Sample(2, "l", 1.6)]}, "guess", "a guess: ACKs come late"),
+        (None, "guess", "a guess: ACKs come late"),  # the quick set has no such runs
     ],
 )
 def test_a_cause_is_measured_if_the_claim_comes_true_without_it(second, cause, said):
@@ -134,29 +135,64 @@ def test_a_cause_is_measured_if_the_claim_comes_true_without_it(second, cause, s
     if second is not None:
         shown.append(missed("C-2", 1.5, **{"check": True} | second))
     found = verdicts([missed("X-1"), missed("X-2"), missed("X-3"), *shown], CAUSES)
-    assert [v["cause"] for v in found[:3]] == [cause, "a guess", "not found"]
+    assert [v["cause"] for v in found[:3]] == [cause, "guess", "unexplained"]
     assert found[0]["reason"] == said
     assert found[1]["reason"] == "a guess: losses come in pairs"
-    assert found[2]["reason"] == "0.5 is below 1; cause not found"
+    assert found[2]["reason"] == "0.5 is below 1; unexplained"
+
+
+def test_a_cause_tells_of_the_paper_only_in_its_own_set_up():
+    causes = {"X-1": Cause("ACKs come late", "C-1", set_up="paper")}
+    found = verdicts([missed("X-1"), missed("C-1", 1.5, check=True)], causes)[0]
+    assert found["cause"] == "measured in the paper's set-up"
+    assert found["reason"] == "ACKs come late (measured in the paper's set-up: turned off in C-1, and it comes true)"
+    with pytest.raises(LabError, match="set_up is 'mine'; it takes paper or another"):
+        Cause("ACKs come late", "C-1", set_up="mine")
+
+
+def runs(*values: float) -> list[Sample]:
+    return [Sample(n, str(n), value) for n, value in enumerate(values)]
+
+
+@pytest.mark.parametrize(
+    "rows, check, worst, weak",
+    [
+        ([0.9] * 3 + [1.1] * 177, [1.1] * 18, True, "there 0 of 18 runs miss it, by chance with p = 0.75"),
+        ([0.9] * 60 + [1.1] * 120, [1.1] * 18, True, ""),
+        ([0.97, 0.98, 0.99, 0.98, 0.97], [1.04, 1.05, 1.06, 1.05], False, ""),
+        ([0.98, 0.99, 1.2, 0.99, 0.97], [1.04, 1.05, 1.06, 1.05], False, "its interval and this one overlap"),
+    ],
+)
+def test_a_check_that_chance_may_explain_shows_no_cause(rows, check, worst, weak):
+    shown = missed("C-1", samples=runs(*check), worst=worst, check=True)
+    found = verdicts([missed("X-1", samples=runs(*rows), worst=worst), shown], {"X-1": Cause("it is late", "C-1")})
+    assert found[1]["verdict"] == "holds" and found[0]["cause"] == ("guess" if weak else ANOTHER)
+    assert (f"a guess, as C-1 cannot tell: {weak}: it is late" in found[0]["reason"]) == bool(weak)
+
+
+def test_fishers_exact_test():
+    """The lady who tasted tea: of four cups she names all, or three."""
+    assert fisher(4, 4, 0, 4) == pytest.approx(1 / 70)
+    assert fisher(3, 4, 1, 4) == pytest.approx(17 / 70)
 
 
 def test_a_ceiling_is_shown_by_the_runs_in_which_somebody_has_all():
     causes = {"X-1": Ceiling("nobody can have more", "C-1")}
     full, not_full = (missed("C-1", value, check=True) for value in (1.5, 0.5))
     found = verdicts([missed("X-1"), full], causes)[0]
-    assert (found["cause"], found["reason"]) == ("measured", "nobody can have more (measured: C-1)")
+    assert (found["cause"], found["reason"]) == (ANOTHER, f"nobody can have more ({ANOTHER}: C-1)")
     found = verdicts([missed("X-1"), not_full], causes)[0]
-    assert (found["cause"], found["reason"]) == ("a guess", "a guess, as C-1 fails: nobody can have more")
+    assert (found["cause"], found["reason"]) == ("guess", "a guess, as C-1 fails: nobody can have more")
 
 
 def test_an_open_claim_whose_mean_is_inside_has_its_cause_told():
-    samples = [Sample(1, "k", 1.0), Sample(2, "l", 1.2)]
+    samples = [Sample(1, "k", 1.0), Sample(2, "l", 1.05)]
     claims = [missed(id, samples=samples) for id in ("X-1", "X-3")]
-    shown = [missed(id, 1.5, check=True) for id in ("C-1", "C-2")]
+    shown = [missed(id, 2.5, check=True) for id in ("C-1", "C-2")]
     named, none = verdicts([*claims, *shown], CAUSES)[:2]
     assert [v["verdict"] for v in (named, none)] == ["inconclusive"] * 2
-    assert [v["cause"] for v in (named, none)] == ["measured", ""]
-    why = "ACKs come late (measured: turned off in C-1 and C-2, and it comes true)"
+    assert [v["cause"] for v in (named, none)] == [ANOTHER, ""]
+    why = "ACKs come late (measured by another set-up: turned off in C-1 and C-2, and it comes true)"
     assert named["reason"] == f"{why}; {none['reason']}"
     assert none["reason"] == "the 95 % interval holds 1; more seeds: `asymlab suite x --seeds 4`"
 
@@ -164,10 +200,10 @@ def test_an_open_claim_whose_mean_is_inside_has_its_cause_told():
 def test_a_claim_about_every_run_says_how_many_miss_it():
     samples = [Sample(n, str(n), value) for n, value in enumerate((0.5, 1.5, 0.7))]
     assert reason(missed("X", samples=samples, worst=True, note="a note"), {}) == (
-        "2 of 3 runs miss it; a note; 0.5 is below 1; cause not found"
+        "2 of 3 runs miss it; a note; 0.5 is below 1; unexplained"
     )
     bad = {"left_out": {"9": "run 9 is invalid: CPU"}}
-    assert reason(missed("X", **bad), {}) == "0.5 is below 1; run 9 is invalid: CPU; cause not found"
+    assert reason(missed("X", **bad), {}) == "0.5 is below 1; run 9 is invalid: CPU; unexplained"
     assert reason(missed("X", samples=samples, worst=True, **bad), {}) == "run 9 is invalid: CPU"
 
 

@@ -54,11 +54,13 @@ def test_what_is_published_is_small():
     assert sum(lines) < 15_000
 
 
-def test_claims_without_a_measured_cause_are_counted():
-    said = [("not reproduced", "measured"), ("not reproduced", "a guess"), ("inconclusive", ""), ("fails", "not found")]
+def test_claims_are_counted_by_how_their_cause_is_known():
+    paper, another = "measured in the paper's set-up", "measured by another set-up"
+    said = [("not reproduced", paper), ("inconclusive", another), ("not reproduced", "guess"), ("inconclusive", "")]
     one = part.Part("fast", None, [], [], {})
-    vars(one)["verdicts"] = [{"verdict": word, "cause": cause} for word, cause in [*said, ("reproduced", "")]]
-    assert one.unexplained == 2
+    said += [("fails", "guess"), ("reproduced", "")]
+    vars(one)["verdicts"] = [{"verdict": word, "cause": cause} for word, cause in said]
+    assert one.causes == {paper: 1, another: 1, "guess": 1, "unexplained": 1}
 
 
 def test_claims_over_one_scenario_are_a_cluster():

@@ -22,6 +22,7 @@ from ..results.store import Run
 from .judged import Judged, Results
 from .measures import LEAST, Value
 
+SET_UPS = ("paper", "another")
 CAUSE = "cause"  # source of a check over runs in which a cause is turned off
 REFERENCE = re.compile(r"\b(RFC|section|Fig\.|Table|equation|claim) [\w.-]+")  # a number that nobody measured
 
@@ -30,13 +31,17 @@ class Cause:
     """Why a claim is not reproduced, as far as it is known. It is shown where the mean misses the bounds, or where the
     interval holds one of them."""
 
-    def __init__(self, why: str, *shown_by: str):
+    def __init__(self, why: str, *shown_by: str, set_up: str = "another"):
         """why: in words, shown over any runs; it has no number.
         shown_by: the ids of checks over runs in which this cause is turned off, or of other claims. If they all hold,
-        the cause is measured; if one does not, or there is none, it is called a guess."""
+        the cause is measured; if one does not, or there is none, it is a guess.
+        set_up: "paper" if these runs are as near to what the paper tells of its own as the claim's, or nearer: then the
+        cause tells why the claim differs from the paper. In another set-up it tells what the claim depends on."""
+        if set_up not in SET_UPS:
+            raise LabError(f"cause {why[:40]!r}...: set_up is {set_up!r}; it takes {' or '.join(SET_UPS)}")
         if number := re.search(r"\S*\d\S*", REFERENCE.sub("", why)):
             raise LabError(f"cause {why[:40]!r}...: {number[0]} is a number: a cause is shown over any runs")
-        self.why, self.shown_by = why, list(shown_by)
+        self.why, self.shown_by, self.set_up = why, list(shown_by), set_up
 
 
 class Ceiling(Cause):

@@ -14,6 +14,7 @@
 
 `$c` stands for the value of this row; in `says` for its name in the table `names`, if it has one.
 
+set_up          "paper" if those runs are as near to what the paper tells as the claim's, or nearer; else "another"
 ceiling         the cause is that a rival has all: nothing is turned off
 at, in runs     a table of keys
 listed, in runs those of a name in LINKS of measures.py
@@ -46,10 +47,10 @@ from .judged import Ratio
 from .measures import Runs, Value
 
 NAME = re.compile(r"\$(\w+)|\$\{(\w+)\}")
-OF_CLAIM = {f.name for f in fields(Claim)} - {"value"} | {"shown_by", "ceiling"}
+OF_CLAIM = {f.name for f in fields(Claim)} - {"value"} | {"shown_by", "ceiling", "set_up"}
 OF_VALUE = {"runs", "measure", "over", "over_measure", "over_value", "some", "geometric", "across", "take"}
 BOUNDS = {"at_least", "at_most", "above", "below", "within", "near"}
-OWN = {"paper", "cause", "shown_by", "ceiling"}  # what is true of one claim alone
+OWN = {"paper", "cause", "shown_by", "ceiling", "set_up"}  # what is true of one claim alone
 TAKE = {"all": measures.joined, "min": lambda v: measures.extreme(v, min), "max": lambda v: measures.extreme(v, max)}
 
 Row = dict[str, Any]
@@ -108,8 +109,10 @@ class ClaimFile:
             one |= {key: tuple(one[key]) for key in ("within", "near") if key in one}
             one["says"] = filled(table["says"], {key: self.names.get(str(v), v) for key, v in row.items()})
             kind, shown_by = (Ceiling if one.pop("ceiling", False) else Cause), one.pop("shown_by", [])
+            set_up = one.pop("set_up", "another")
             if "cause" in one:
-                one["cause"] = kind(self.data.get("causes", {}).get(one["cause"], one["cause"]), *shown_by)
+                words = self.data.get("causes", {}).get(one["cause"], one["cause"])
+                one["cause"] = kind(words, *shown_by, set_up=set_up)
             if "note" in one:
                 one["note"] = self.measure(one["note"])
             one["check"] = one.get("check", False) or one["source"] == CAUSE

@@ -19,9 +19,8 @@ from . import papers, records
 from .judged import Judged, Sample
 from .points import points
 from .records import DATA, About, Point, PublishedRun
-from .sentences import clusters, counts, verdicts
+from .sentences import by_cause, clusters, counts, verdicts
 
-OPEN = ("not reproduced", "inconclusive")
 DAMAGED = (OSError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 
 
@@ -56,9 +55,8 @@ class Part:
         return clusters(self.verdicts)
 
     @property
-    def unexplained(self) -> int:
-        """Claims, not reproduced or inconclusive, that no run with their cause turned off explains."""
-        return sum(v["verdict"] in OPEN and v["cause"] != "measured" for v in self.verdicts)
+    def causes(self) -> dict[str, int]:
+        return by_cause(self.verdicts)
 
 
 def read(folder: Path) -> Part:

@@ -20,12 +20,11 @@ from .judged import CHECKS, SYMBOLS
 from .part import Part
 from .part import parts as read_all
 from .records import DATA, FIGURE_MAX
-from .sentences import counts, unsampled
+from .sentences import CAUSES, by_cause, counts, unsampled
 
 COMMIT = "commit that made them, and repeats them to the byte"
 REGISTERED = "claims, bounds, seeds and durations, committed before the runs"
 CHANGED = "changed after the runs"
-UNEXPLAINED = "without a measured cause"
 CLUSTERS = "clusters of claims"
 COUNTED = ("runs", "seeds", "values")
 
@@ -58,9 +57,13 @@ def front(parts: list[Part]) -> str:
         "A check *holds*, *fails* or is *undecided*, by the same rule.",
         CHECKS,
         "A claim about every run is decided by its worst run.",
-        f"*{UNEXPLAINED.capitalize()}* counts the claims that are not reproduced, or inconclusive, and not explained.",
-        "A run explains a claim if the cause is turned off in it, and the claim comes true, "
-        "or if a rival has all that the link carries in it.",
+        "The claims that are not reproduced, or inconclusive, are counted by how their cause is known.",
+        "It is *measured* if runs in which it is turned off tell that the claim comes true, "
+        "or if a rival has all that the link carries.",
+        "*In the paper's set-up*: these runs are as near to what the paper tells of its own as the claim's, or nearer, "
+        "and tell why the claim differs from the paper.",
+        "*By another set-up*: they differ in what the paper had as well, or does not tell, and tell what the claim "
+        "depends on.",
         f"Claims over the same scenario share runs, or a controller and a path: *{CLUSTERS}* counts groups of such "
         "claims, which are not independent of each other.",
         "Runs of one value, or of two in four runs or more, are no sample, and the row has no interval. "
@@ -71,14 +74,14 @@ def front(parts: list[Part]) -> str:
         "",
     ]
     rows = [[Markup(f"[{one.name}]({quote(one.name)}/README.md)"), *cells([one])] for one in parts]
-    columns = left("paper") + right(*SYMBOLS, UNEXPLAINED, CLUSTERS)
+    columns = left("paper") + right(*SYMBOLS, *CAUSES, CLUSTERS)
     return "\n".join([*paragraphs, *markdown(columns, [*rows, ["all", *cells(parts)]])]) + "\n"
 
 
 def cells(parts: list[Part]) -> list[str]:
     of = counts(v["verdict"] for one in parts for v in one.verdicts)
-    others = (sum(one.unexplained for one in parts), sum(one.clusters for one in parts))
-    return [str(n) for n in (*of.values(), *others)]
+    causes = by_cause(v for one in parts for v in one.verdicts)
+    return [str(n) for n in (*of.values(), *causes.values(), sum(one.clusters for one in parts))]
 
 
 def readme(part: Part, figures: list[str]) -> str:
@@ -141,7 +144,7 @@ def page(parts: list[Part], figures: dict[str, dict[str, tuple[str, bytes]]]) ->
             process=any("process" in engine for engine in engines),
             emulated=any("QEMU" in engine for engine in engines),
             counts=counts(v["verdict"] for v in verdicts),
-            unexplained=UNEXPLAINED,
+            causes=by_cause(verdicts),
             clusters=CLUSTERS,
             one_run=sum(v["n"] == 1 for v in verdicts),
             unsampled=unsampled(verdicts),

@@ -9,11 +9,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from math import comb
 
 from .claim import CAUSE, Cause, Ceiling
 from .judged import SYMBOLS, Judged
 
-FAILED, HELD = ("not reproduced", "fails"), ("reproduced", "holds")
+FAILED, HELD, OPEN = ("not reproduced", "fails"), ("reproduced", "holds"), ("not reproduced", "inconclusive")
+MEASURED = {"paper": "measured in the paper's set-up", "another": "measured by another set-up"}
+GUESS, UNEXPLAINED = "guess", "unexplained"
+CAUSES = (*MEASURED.values(), GUESS, UNEXPLAINED)  # the words for how a cause is known
+CHANCE = 0.05  # the largest p of a test that tells two sets of runs apart
 
 
 # A verdict has these of its claim. low..high is the 95 % interval of our value over the seeds.
@@ -25,31 +30,30 @@ Causes = Mapping[str, Cause]  # by the id of the claim
 
 
 def verdicts(claims: Iterable[Judged], causes: Causes) -> list[dict]:
-    """A paper's verdicts: OF_CLAIM, `reason` in words, OF_RUNS, `cause` (of one that failed: measured, a guess, or not
-    found), `worst`."""
+    """A paper's verdicts: OF_CLAIM, `reason` in words, OF_RUNS, `cause` (of one that failed: of CAUSES), `worst`."""
     claims = list(claims)
-    became = {c.id: c.verdict for c in claims}
-    return [verdict(c, causes.get(c.id), became) for c in claims]
+    rows = {c.id: c for c in claims}
+    return [verdict(c, causes.get(c.id), rows) for c in claims]
 
 
-def verdict(c: Judged, known: Cause | None, became: dict[str, str]) -> dict:
-    reason, cause = (c.unmeasured, "") if c.unmeasured else why(c, known, became)
-    parts = [reason, *(() if c.unmeasured else c.left_out.values()), "cause not found" * (cause == "not found")]
+def verdict(c: Judged, known: Cause | None, rows: Mapping[str, Judged]) -> dict:
+    reason, cause = (c.unmeasured, "") if c.unmeasured else why(c, known, rows)
+    parts = [reason, *(() if c.unmeasured else c.left_out.values()), UNEXPLAINED * (cause == UNEXPLAINED)]
     reason = "; ".join(filter(None, parts))
     of = {name: getattr(c, name) for name in OF_CLAIM} | {"reason": reason}
     return of | {name: getattr(c, name) for name in OF_RUNS} | {"cause": cause, "worst": c.worst}
 
 
-def why(c: Judged, known: Cause | None, became: dict[str, str]) -> tuple[str, str]:
-    """(why a claim failed or is open, as far as it is known; its cause: measured, a guess, not found, or none)."""
+def why(c: Judged, known: Cause | None, rows: Mapping[str, Judged]) -> tuple[str, str]:
+    """(why a claim failed or is open, as far as it is known; of CAUSES, or none)."""
     parts, cause = [], ""
     if not c.inside:
         parts += [f"{c.missed} of {c.n} runs miss it"] if c.worst and c.n > 1 else []
-        parts += [c.note, *explained(c, known, became)]
+        parts += [c.note, *explained(c, known, rows)]
     elif c.straddled and known:
-        parts += explained(c, known, became)
+        parts += explained(c, known, rows)
     if settles(c):
-        cause = caused(known, became) if known else "not found" * (c.verdict in FAILED)
+        cause = caused(c, known, rows) if known else UNEXPLAINED * (c.verdict in FAILED)
     if c.straddled and not c.sampled:
         parts.append(f"its values lie on both sides of {c.straddled[0]:.4g}")
     elif c.straddled:
@@ -63,11 +67,11 @@ def settles(c: Judged) -> bool:
     return c.source != CAUSE and c.verdict in (*FAILED, "inconclusive")
 
 
-def explained(c: Judged, known: Cause | None, became: dict[str, str]) -> list[str]:
+def explained(c: Judged, known: Cause | None, rows: Mapping[str, Judged]) -> list[str]:
     """The cause, if it is known, or else what the mean misses."""
     if not known:
         return [missed(c)]
-    return [settled(known, became) if settles(c) else known.why]
+    return [settled(c, known, rows) if settles(c) else known.why]
 
 
 def missed(c: Judged) -> str:
@@ -78,22 +82,51 @@ def missed(c: Judged) -> str:
     return f"{c.value:.4g} is below {least:.4g}" if c.value < least else f"{c.value:.4g} is above {most:.4g}"
 
 
-def caused(cause: Cause, became: dict[str, str]) -> str:
-    """A cause is measured if all checks hold in which it is turned off."""
-    shown = {became.get(id) for id in cause.shown_by}
-    return "measured" if shown and shown <= set(HELD) else "a guess"
+def caused(c: Judged, cause: Cause, rows: Mapping[str, Judged]) -> str:
+    """A cause is measured if all checks hold in which it is turned off, and their runs differ from the claim's."""
+    shown = {rows[id].verdict if id in rows else "" for id in cause.shown_by}
+    if not shown or not shown <= set(HELD) or powerless(c, cause, rows):
+        return GUESS
+    return MEASURED[cause.set_up]
 
 
-def settled(cause: Cause, became: dict[str, str]) -> str:
+def settled(c: Judged, cause: Cause, rows: Mapping[str, Judged]) -> str:
     """A cause, with a word on how it is known."""
     where = " and ".join(cause.shown_by)
     full = isinstance(cause, Ceiling)
-    if caused(cause, became) == "measured":
-        return f"{cause.why} (measured: {where if full else f'turned off in {where}, and it comes true'})"
-    if {became.get(id) for id in cause.shown_by} & set(FAILED):
+    if (word := caused(c, cause, rows)) != GUESS:
+        return f"{cause.why} ({word}: {where if full else f'turned off in {where}, and it comes true'})"
+    if any(rows[id].verdict in FAILED for id in cause.shown_by if id in rows):
         how = f"{where} fails" if full else f"with it turned off ({where}) it does not come true"
         return f"a guess, as {how}: {cause.why}"
+    if weak := powerless(c, cause, rows):
+        return f"a guess, as {weak}: {cause.why}"
     return f"a guess: {cause.why}"  # nobody turned it off, not in this set, or that is undecided
+
+
+def powerless(c: Judged, cause: Cause, rows: Mapping[str, Judged]) -> str:
+    """Why a check that holds tells nothing: chance may tell its runs from the claim's; empty if it cannot.
+
+    Only a check of the same bounds measures the same. Fisher's exact test compares how many worst runs miss them;
+    intervals of means must not overlap.
+    """
+    for id in () if isinstance(cause, Ceiling) else cause.shown_by:
+        check = rows.get(id)
+        if not check or check.verdict not in HELD or (check.bounds, check.worst) != (c.bounds, c.worst):
+            continue
+        if c.worst and (p := fisher(c.missed, c.n, check.missed, check.n)) > CHANCE:
+            return f"{id} cannot tell: there {check.missed} of {check.n} runs miss it, by chance with p = {p:.2f}"
+        ours, theirs = ([end for end in one.interval if end is not None] for one in (c, check))
+        if not c.worst and max(min(ours), min(theirs)) <= min(max(ours), max(theirs)):
+            return f"{id} cannot tell: its interval and this one overlap"
+    return ""
+
+
+def fisher(missed: int, runs: int, others_missed: int, others: int) -> float:
+    """One-sided p of Fisher's exact test: that so few of the others miss, if all are alike."""
+    every = missed + others_missed
+    ways = (comb(others, k) * comb(runs, every - k) for k in range(others_missed + 1))
+    return sum(ways) / comb(runs + others, every)
 
 
 def counts(words: Iterable[str]) -> dict[str, int]:
@@ -116,6 +149,12 @@ def clusters(verdicts: Iterable[dict]) -> int:
 def unsampled(verdicts: Iterable[dict]) -> int:
     """The claims of several runs that are no sample."""
     return sum(not v["check"] and v["n"] > 1 and not v["sampled"] for v in verdicts)
+
+
+def by_cause(verdicts: Iterable[dict]) -> dict[str, int]:
+    """How many claims that are not reproduced, or inconclusive, have each word of CAUSES."""
+    numbers = Counter(v["cause"] or UNEXPLAINED for v in verdicts if v["verdict"] in OPEN)
+    return {word: numbers[word] for word in CAUSES}
 
 
 def by_measured(verdicts: list[dict]) -> tuple[list[str], list[str]]:
