@@ -28,7 +28,7 @@ class LabError(Exception):
 
 
 # Scripts use these. The guest imports this package too, and has nothing of what they need.
-API = ("Run", "find", "flows", "programs", "run_scenario", "runs")
+API = ("Run", "connections", "find", "flows", "programs", "run_scenario", "runs")
 
 
 def __getattr__(name: str):

@@ -6,13 +6,16 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from asymlab import LabError
 from asymlab.guest.programs import WithPrograms
+from asymlab.guest.programs.connections import KEY, VALUE
 from asymlab.guest.wire import dump, read
 from asymlab.machine import elf, packs
 from asymlab.machine.cpio import content
@@ -20,8 +23,11 @@ from asymlab.plan import scenario
 from asymlab.plan.programs import Contents
 from asymlab.plan.topology import plan_job
 from asymlab.report.claimfile import ClaimFile
+from asymlab.results import connections
+from asymlab.results.connections import MAPPED
 from asymlab.results.programs import number, numbers, of_run, read_result
-from asymlab.run.tasks import _refuse_programs
+from asymlab.results.trace import TABLES
+from asymlab.run.tasks import plan_on_host
 from tests.scenarios import LINUX
 from tests.shared import REPO
 
@@ -100,10 +106,9 @@ def test_a_scenario_without_flows_needs_programs(scenario_file):
         scenario.load(scenario_file(LINUX, {"flows": None}))
 
 
-@pytest.mark.parametrize("engine, where", [("qemu", "--engine qemu"), ("", "--on host")])
-def test_programs_run_in_the_cage_of_uml_alone(scenario_file, engine, where):
-    with pytest.raises(LabError, match=f"programs: run with --engine uml alone, not with {where}"):
-        _refuse_programs(scenario.load(scenario_file(LINUX, SOUND)), engine)
+def test_programs_do_not_run_on_this_machine_itself(scenario_file):
+    with pytest.raises(LabError, match="programs: run in a guest alone, not with --on host"):
+        plan_on_host(scenario.load(scenario_file(LINUX, SOUND)))
 
 
 def sharing(**keys) -> dict:
@@ -264,6 +269,42 @@ def test_what_no_guest_says_of_its_programs_is_refused(scenario_file, words):
 def test_what_is_no_json_is_no_result(output):
     with pytest.raises(ValueError):
         read_result(output, "json")
+
+
+def queued(src: str, dst: str, dst_port: int, device: int = 0, number: int = 0) -> bytes:
+    """A record of a guest: in that bin two packets of 100 bytes, which waited 1 and 3 ms."""
+    addresses = (MAPPED + ip_address(address).packed for address in (src, dst))
+    key = KEY.pack(*addresses, 40000, dst_port, 17, device, number)
+    return key + VALUE.pack(number * 10**8 + 5, number * 10**8 + 10**6 + 5, 200, 144, 4 * 10**6, 3 * 10**6, 2)
+
+
+@pytest.fixture
+def empty_tables():
+    return {name: np.empty(0, [(c, "f8") for c in TABLES[name]]) for name in ("acks", "goodput")}
+
+
+def test_a_connection_of_udp_is_told_by_its_queues(scenario_file, empty_tables):
+    job = plan_job(scenario.load(scenario_file(LINUX, SOUND))[0], 1)
+    server, laptop = job.names["server"], job.names["laptop"]
+    known = [queued(server, laptop, 53, number=n) for n in (3, 4)]
+    others = [queued(server, "10.9.9.9", 53), queued("10.9.9.9", laptop, 53)]
+    (one,) = connections.of_run(job, b"".join(known + others), bytes(64), 10**8, empty_tables)
+    assert one["flow"] == 0 and connections.name_of(one) == "server:40000 > laptop:53" and one["protocol"] == "udp"
+    assert one["bytes"] == 288 and one["packets"] == 4 and one["start_s"] == pytest.approx(0.2)
+    assert one["goodput_bps"] == pytest.approx(288 * 8 / 0.101)
+    assert one["queue_delay_mean_s"] == pytest.approx(0.002) and one["queue_delay_max_s"] == pytest.approx(0.003)
+    assert (
+        list(empty_tables["goodput"]["bytes"]) == [144, 144] and list(empty_tables["packets"]["delay_s"]) == [0.002] * 2
+    )
+    assert list(empty_tables["packets"]["t"]) == pytest.approx([0.2, 0.3])
+
+
+@pytest.mark.parametrize("wrong", [{"cut": -1}, {"device": 2}])
+def test_what_no_guest_counts_at_its_queues_is_refused(scenario_file, empty_tables, wrong):
+    job = plan_job(scenario.load(scenario_file(LINUX, SOUND))[0], 1)
+    data = queued(job.names["server"], job.names["laptop"], 53, wrong.get("device", 0))[: wrong.get("cut")]
+    with pytest.raises(ValueError, match="connections: "):
+        connections.of_run(job, data, bytes(64), 0, empty_tables)
 
 
 def test_a_link_to_a_file_outside_is_none(scenario_file):

@@ -9,11 +9,12 @@ import time
 
 import pytest
 
+import asymlab
 from asymlab import LabError
 from asymlab.machine import on_uml
 from asymlab.machine.image import open_image
 from asymlab.plan import scenario
-from asymlab.results.metrics import ETHERNET
+from asymlab.report import pages
 from asymlab.results.programs import number
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
@@ -70,15 +71,26 @@ def reasons(file) -> list[str]:
     return execute([task], guest)[task.key].record["invalid"]
 
 
-def test_iperf3_tells_what_the_link_carries_and_repeats():
+def test_iperf3_tells_what_the_tracer_and_the_link_tell_and_repeats():
     first, second = (run(f"{CASES}:iperf3", UML, fresh=True) for _ in range(2))
     assert first.record["result_sha256"] == second.record["result_sha256"]
+    download = max(first.connections, key=lambda of: of["bytes"])
+    assert (download["src"], download["src_port"], download["dst"]) == ("server", 5201, "laptop")
+    sent = number(first.programs, "client.result.end.sum_sent.bytes")
+    assert download["bytes"] == pytest.approx(sent, rel=0.005)
+    assert number(first.programs, "server.result.end.sum_sent.retransmits") == download["retransmits"]
+    begin = download["start_s"] + number(first.programs, "client.result.intervals.2.sum.start")
     own = number(first.programs, "client.result.intervals.2.sum.bits_per_second")
-    rows = first.links[first.links["dev"] == first.job.watch[0].forward.dev]
-    rows = rows[(rows["t"] > 2.05) & (rows["t"] < 3.05)]
-    carried = (rows["bytes"] - ETHERNET * rows["packets"]).sum() * 8 / (len(rows) * 0.1) * first.job.payload_share
-    assert own == pytest.approx(carried, rel=0.005)
-    assert own == pytest.approx(20e6 * 1448 / 1500, rel=0.005)
+    rows = first.goodput[(first.goodput["flow"] == download["flow"]) & (abs(first.goodput["t"] - begin - 0.5) < 0.5)]
+    assert own == pytest.approx(rows["bytes"].sum() * 8 / (len(rows) * 0.1), rel=0.005)
+    rows = first.packets[(first.packets["flow"] == download["flow"]) & (abs(first.packets["t"] - begin - 0.5) < 0.5)]
+    assert set(rows["dev"]) == {first.job.watch[0].forward.dev}
+    assert own == pytest.approx(rows["bytes"].sum() * 8 / (len(rows) * 0.1) * first.job.payload_share, rel=0.005)
+    assert download["queue_delay_mean_s"] == pytest.approx(first.metrics["forward"]["queue_delay_mean_s"], rel=0.15)
+    page = pages.render(first)
+    assert "Connections of programs" in page and page.count("<figure") == 2
+    frame = asymlab.connections([first]).to_pylist()
+    assert [row["flow"] for row in frame] == [0, 1, 2, 3] and frame[3]["rtt_p50_s"] == download["rtt_s"]["p50"]
 
 
 # A case has a pack that comes along, and some numbers of its result.
@@ -98,6 +110,11 @@ def test_a_pack_that_comes_along_works_and_repeats(name):
     first, second = (run(f"{CASES}:{name}", UML, fresh=True) for _ in range(2))
     assert first.record["result_sha256"] == second.record["result_sha256"]
     assert {path: number(first.programs, path) for path in PACKS[name]} == pytest.approx(PACKS[name], rel=0.05)
+    assert {of["protocol"] for of in first.connections} == {"udp" if name == "quic" else "tcp"}
+    carried = sum(of["bytes"] for of in first.connections if of["src"] == "server")
+    assert (
+        {"tls": 3e5, "python": 1e6, "quic": 5e6}[name] < carried < {"tls": 3.2e5, "python": 1.02e6, "quic": 5.2e6}[name]
+    )
 
 
 def test_a_page_beside_a_download():

@@ -44,7 +44,7 @@ class _Options(ctypes.Structure):
 
 
 @cache
-def _libbpf() -> ctypes.CDLL:
+def libbpf() -> ctypes.CDLL:
     try:
         lib = ctypes.CDLL("libbpf.so.1", use_errno=True)
     except OSError:
@@ -67,7 +67,7 @@ class Player:
         assert isinstance(end.shape, Bottleneck) and end.shape.trace
         self.end, self.shape, self.played = end, end.shape, end.shape.trace
         self.trace = Trace(_read(self.played, objects), self.shape.queue_packets)
-        lib = _libbpf()
+        lib = libbpf()
         opened = lib.bpf_object__open(f"{objects}/player.bpf.o".encode())
         if not opened:
             raise Failure(f"player: {objects}/player.bpf.o: {os.strerror(ctypes.get_errno())}")
@@ -99,7 +99,7 @@ class Player:
 
     def close(self) -> None:
         self.control.close()
-        _libbpf().bpf_object__close(self.object)
+        libbpf().bpf_object__close(self.object)
 
 
 def play(job: Job, ns: Namespaces, objects: str) -> list[Player]:

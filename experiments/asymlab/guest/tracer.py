@@ -46,14 +46,15 @@ def drain_ms(job: Job) -> int:
 
 class Tracer:
     out: IO[str]
+    ports = ""  # that it traces; empty: those of the flows
 
     def __init__(self, job: Job, objects: str, path: str):
         links = [x for hop in job.watch for side in (hop.forward, hop.reverse) for x in ("--link", side.dev)]
-        ports = f"{FLOW_PORT}-{FLOW_PORT + len(job.flows) - 1}"
         state = ["--state"] if job.trace_state else []
         btf = ["--btf", TYPES] if os.path.exists(TYPES) else []
         ring = ["--ring-kb", str(ring_kb(job)), "--drain-ms", str(drain_ms(job))]
         every = ["--every-ms", str(job.trace_every_ms)] if job.trace_every_ms else []
+        ports = self.ports or f"{FLOW_PORT}-{FLOW_PORT + len(job.flows) - 1}"
         options = ["--ports", ports, "--bin-ms", str(job.bin_ms), *every, *ring, *state, *btf, *links, "-o", path]
         self.process = subprocess.Popen(
             ["asymcc", "--objects", objects, "trace", *options],

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from .. import LabError
 from ..guest.job import Job, Refusals
+from ..results.store import files_of
 from . import qemu, shared
 from .files import scratch, sha256
 from .image import Image, open_image
@@ -60,7 +61,7 @@ def run(
             if open_image(image.folder.name).hash != image.hash:
                 raise LabError(f"image {image.folder.name}: made anew while a run used it; start again")
             wall_s = round(time.monotonic() - began, 2)
-            return shared.results(machine), {"executed": executed, "wall_s": wall_s, "boot_s": boot_s}
+            return shared.results(machine, files_of(job)), {"executed": executed, "wall_s": wall_s, "boot_s": boot_s}
 
 
 def lay_out(

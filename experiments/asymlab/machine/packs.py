@@ -25,28 +25,18 @@ from pathlib import Path, PurePosixPath
 from .. import LabError, syscalls
 from ..cage import WORDS, Cage, confined, kind
 from ..console import console
-from ..guest.programs import NAMES, PACKS, USER
+from ..guest.programs import NAMES, PACKS, SUFFIX, USER
 from ..paths import BUILD, ELSEWHERE, GUEST
 from ..plan.programs import Content, Contents
 from ..reading import read
 from ..shell import sh
 from . import elf, ldcache
 from .arch import NATIVE
-from .build import BUNDLE, START
 from .cpio import Cpio
 from .kernel import MISSING, alone, apt_options, apt_source, show, update
 
 FOLDER = BUILD / "packs"
-SUFFIX = ".cpio"
-MODULE = GUEST / "programs" / "__init__.py"
-INIT = (
-    BUNDLE
-    + b"""with open("/lab/programs.py", "rb") as file:
-    Bundle.modules["guest.programs"] = True, marshal.dumps(compile(file.read(), "/lab/programs.py", "exec"))
-"""
-    + START
-    + b"from guest import programs\n\nprograms.main()\n"
-)
+MODULES = GUEST / "programs"
 DPKG_DEB = "/usr/bin/dpkg-deb"
 FORMAT = 1  # of what a pack has: a new one is another pack
 PACK_MAX, FILE_MAX = 600 << 20, 256 << 20  # bytes
@@ -79,12 +69,9 @@ Tree = dict[str, tuple[int, bytes | str]]  # by their places: mode and bytes of 
 
 
 def archives(packs: Iterable[Contents]) -> dict[str, bytes]:
-    """The archives that a job brings along, by their names: of each pack, and of what serves them."""
-    brought = {f"{pack.name}{SUFFIX}": _archive(pack) for pack in packs}
-    cpio = Cpio()
-    cpio.file("lab/init", INIT, 0o755)
-    cpio.file("lab/programs.py", MODULE.read_bytes())
-    return brought | {f"guest-programs{SUFFIX}": cpio.pack()}
+    """The files that a job with programs brings along: an archive of each pack, and the guest's modules for them."""
+    modules = {f"brought/programs/{file.name}": file.read_bytes() for file in sorted(MODULES.glob("*.py"))}
+    return {f"{pack.name}{SUFFIX}": _archive(pack) for pack in packs} | modules
 
 
 def _archive(pack: Contents) -> bytes:

@@ -23,6 +23,7 @@ from typing import Any, Literal
 from .. import LabError
 from ..controllers import LINUX, built_in
 from ..guest import job
+from ..guest.programs import WithPrograms
 from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
 from . import hosting, shapes
@@ -560,6 +561,8 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
         names.add("ect1")
     if traces:
         names.add("player")
+    if isinstance(planned, WithPrograms):
+        names.add("connections")
     files_of = [BUILT / f"{name}{SUFFIX}" for name in names]
     content = {file.name: file.read_bytes() for file in files_of} | {
         name: (BUILD / name).read_bytes() for name in traces

@@ -17,7 +17,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 import numpy as np
@@ -29,8 +29,9 @@ from ..guest.job import Bottleneck
 from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from ..paths import BUILD, TEMPLATES
 from ..plan.opportunities import BYTES, Opportunities, kept
-from ..results import breakdown
+from ..results import breakdown, connections
 from ..results.breakdown import completion, directions, times
+from ..results.connections import largest, name_of
 from ..results.metrics import ETHERNET, goodput_bins
 from ..results.store import Run
 from ..run import local
@@ -151,12 +152,25 @@ def rtts(run: Run, acks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return acks["t"][us > 0], us[us > 0] / 1e3
 
 
+class Drawn(NamedTuple):
+    """A flow of the figures, or a direction of a program's connection."""
+
+    id: int
+    label: str
+
+
+def drawn(run: Run) -> list[Drawn]:
+    """The flows, and of the connections those with the most bytes."""
+    flows = [Drawn(f.id, f"{f.id} {f.controller}") for f in run.job.flows]
+    return flows + [Drawn(of["flow"], name_of(of)) for of in largest(run.connections, len(COLOURS))]
+
+
 def time_axes(run: Run) -> Figure:
     """Windows with their losses, goodput, the queue and RTTs over the same time."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-    duration, flows = run.job.duration_s, run.job.flows
+    duration, flows = run.job.duration_s, drawn(run)
     figure = Figure(figsize=(9.5, 10.5), layout="none")  # type: ignore[arg-type]
     legend_rows = -(-min(len(flows), 20) // 5)
     axes = figure.subplots(
@@ -175,7 +189,7 @@ def time_axes(run: Run) -> Figure:
         ax.axvspan(0, run.job.measure_from_s, color="#eeeeee", linewidth=0, zorder=0)
     figure.legend(
         [Line2D([], [], **look(f.id)) for f in flows[:20]],
-        [f"{f.id} {f.controller}" for f in flows[:20]],
+        [f.label for f in flows[:20]],
         loc="upper left",
         ncols=5,
         bbox_to_anchor=(0.06, 0.999),
@@ -185,7 +199,7 @@ def time_axes(run: Run) -> Figure:
 
 def draw_windows(window, rtt, run: Run) -> None:
     """cwnd and ssthresh of each flow with what was lost; in another part its RTTs."""
-    flows, few = run.job.flows, len(run.job.flows) <= len(COLOURS)  # many hide each other's ssthresh
+    few = len(flows := drawn(run)) <= len(COLOURS)  # many hide each other's ssthresh
     points = max(POINTS // len(flows), 100)
     tops, losses, timeouts, resent = [], [], [], []
     for f in flows:
@@ -248,7 +262,7 @@ def mark_losses(window, top: float, duration: float, losses: list, timeouts: lis
 
 def draw_goodput(rate, run: Run, forward: Link) -> None:
     """Draw each flow's, stacked, and all that the link carries."""
-    duration, flows = run.job.duration_s, run.job.flows
+    duration, flows = run.job.duration_s, drawn(run)
     bin_s = run.job.bin_ms / 1e3
     series = np.array([goodput_bins(run.goodput, f.id, duration, bin_s) for f in flows])
     starts = np.arange(0, series.shape[1], max(forward.per, -(-series.size // POINTS)))
@@ -312,7 +326,7 @@ def ack_path(run: Run) -> Figure:
     (cdf, acks), (use, queue) = figure.subplots(
         2, 2, gridspec_kw={"left": 0.08, "right": 0.92, "bottom": 0.08, "top": 0.95, "hspace": 0.38, "wspace": 0.42}
     )
-    for f in run.job.flows:
+    for f in drawn(run):
         _, ms = rtts(run, run.acks[(run.acks["flow"] == f.id) & (run.acks["t"] >= start)])
         if len(ms):
             shares = np.linspace(0, 100, 51)
@@ -357,11 +371,11 @@ def svg(figure: Figure) -> str:
 
 
 def render(run: Run, in_report: bool = False) -> str:
-    """The page; of an invalid run, and of one without flows, without figures. One in a report leads back to it."""
+    """The page; of an invalid run, and of one without traffic, without figures. One in a report leads back to it."""
     import matplotlib
 
     figures = []
-    if run.valid and run.job.flows:
+    if run.valid and drawn(run):
         with drawing.style():
             matplotlib.rcParams.update(
                 {
@@ -413,7 +427,7 @@ def version() -> bytes:
     import matplotlib
 
     code = hashlib.sha256(matplotlib.__version__.encode())
-    modules = (html, drawing, breakdown)
+    modules = (html, drawing, breakdown, connections)
     for file in (Path(__file__), *(Path(str(module.__file__)) for module in modules), *sorted((TEMPLATES).iterdir())):
         if file.is_file():
             code.update(file.read_bytes())

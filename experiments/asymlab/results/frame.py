@@ -32,6 +32,11 @@ def programs(runs: Iterable[Run]) -> pa.Table:
     )
 
 
+def connections(runs: Iterable[Run]) -> pa.Table:
+    """A row for each direction of a program's connection (connections.py)."""
+    return _table([_row(run, connection) for run in runs for connection in run.connections])
+
+
 def _table(rows: list[dict[str, Any]]) -> pa.Table:
     columns = dict.fromkeys(column for row in rows for column in row)
     return pa.table({column: _array([row.get(column) for row in rows]) for column in columns})

@@ -123,6 +123,25 @@ class Program(Part):
     exit: int | None
 
 
+class Connection(Part):
+    flow: int
+    protocol: str
+    src: str
+    src_port: int
+    dst: str
+    dst_port: int
+    start_s: float
+    end_s: float
+    bytes: int
+    goodput_bps: float
+    packets: int
+    queue_delay_mean_s: float
+    queue_delay_max_s: float
+    rtt_s: dict[str, float] = {}  # of TCP, as the two below
+    cwnd_mean: float | None = None
+    retransmits: int | None = None
+
+
 class Record(Part):
     key: str
     id: str
@@ -137,6 +156,7 @@ class Record(Part):
     metrics_hash: str
     metrics: Metrics
     programs: dict[str, Program] = {}
+    connections: list[Connection] = []
     agent: Agent
     identity: dict
     tables: dict[str, str] = {}  # the SHA-256 of each; a run that an earlier version stored has none

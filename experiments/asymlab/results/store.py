@@ -23,6 +23,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from pydantic import ValidationError
@@ -32,11 +33,14 @@ from ..guest import wire
 from ..guest.capture import SIDES, name_of
 from ..guest.job import Command, Job
 from ..guest.programs import OUTPUT_MAX, WithPrograms, kind_of
+from ..guest.programs.connections import FILE as CONNECTIONS
+from ..guest.programs.connections import MAX as CONNECTIONS_RECORDS
+from ..guest.programs.connections import RECORD_BYTES
 from ..guest.system import Failure
 from ..paths import STORE
 from ..plan.groups import HOPS_MAX
 from ..reading import read
-from . import capture, metrics, programs, tables, trace
+from . import capture, connections, metrics, programs, tables, trace
 from .record import Agent, Record, Row
 
 KEY = re.compile("[0-9a-f]{32}")
@@ -46,6 +50,7 @@ FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30} | {
     name_of(side, hop): 1 << 30 for hop in range(1, HOPS_MAX + 1) for side in SIDES
 }
 PROGRAMS = "programs.json"
+CONNECTIONS_MAX = CONNECTIONS_RECORDS * RECORD_BYTES  # bytes of connections.bin
 RECORD_MAX = 64 << 20  # bytes of run.json
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
 
@@ -93,6 +98,16 @@ class Run:
     def programs(self) -> dict[str, dict]:
         """By their names: host, run, start_s, end_s, exit, result. One that still ran has neither end_s nor exit."""
         return self.record["programs"] if isinstance(self.job, WithPrograms) else {}
+
+    @property
+    def connections(self) -> list[dict]:
+        """Each direction of its programs' connections (connections.py)."""
+        return self.record.get("connections", []) if isinstance(self.job, WithPrograms) else []
+
+    @property
+    def packets(self) -> np.ndarray:
+        """Their packets at the queues."""
+        return self._table("packets")
 
     @cached_property
     def job(self) -> Job:
@@ -144,7 +159,7 @@ def files_of(job: object) -> dict[str, int]:
     if not isinstance(job, WithPrograms):
         return FILES
     words = {f"{program.name}.{end}": OUTPUT_MAX for program in job.programs for end in ("out", "err")}
-    return FILES | words | {PROGRAMS: 1 << 20}
+    return FILES | words | {PROGRAMS: 1 << 20, CONNECTIONS: CONNECTIONS_MAX}
 
 
 def _job(identity: dict) -> Job:
@@ -252,7 +267,7 @@ def check_files(files: dict[str, bytes], job: Job) -> None:
 
 
 def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.ndarray], dict, dict, list[str]]:
-    """The agent's words, its tables, the metrics, its programs and what is wrong with them.
+    """The agent's words, its tables, the metrics; of its programs what the record has, and what is wrong with them.
 
     LabError if it is not what an agent leaves after such a job."""
     check_files(files, job)
@@ -271,9 +286,15 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
             arrays |= trace.decode(
                 state, wire.dump(job.flows), agent["controllers"]
             )  # as JSON: trace.py is a part of each key
-        ends = programs.of_run(job, agent["zero_ns"], files, PROGRAMS) if isinstance(job, WithPrograms) else ({}, [])
+        of_programs: dict[str, Any] = {}
+        wrong: list[str] = []
+        if isinstance(job, WithPrograms):
+            zero_ns = agent["zero_ns"]
+            ends, wrong = programs.of_run(job, zero_ns, files, PROGRAMS)
+            of_connections = connections.of_run(job, files[CONNECTIONS], files["trace.bin"], zero_ns, arrays)
+            of_programs = {"programs": ends, "connections": of_connections}
         of_run = metrics.of_run(job, agent, arrays["acks"], arrays["goodput"], arrays["links"])
-        return agent, arrays, of_run, *ends
+        return agent, arrays, of_run, of_programs, wrong
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
         reason = f"{e.error_count()} members" if isinstance(e, ValidationError) else str(e)[:100]
         raise LabError(f"results: damaged ({type(e).__name__}: {reason})") from None
@@ -300,7 +321,7 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
     invalid = [row.wrong for row in Agent.model_validate(agent).self_check if row.wrong] + wrong
     if "executed" in about:
         agent["cpu_busy"] = max(agent["cpu_busy"], busy(about["executed"], identity))
-    if "programs" in identity["job"]:
+    if "programs" in identity["job"] and "uml" in identity:
         agent["cpu_busy"] = 0.0  # no time goes by while they compute; a kernel that idles for long counts it late
     if agent["cpu_busy"] > CPU_LIMIT:
         invalid.append(f"guest CPU {100 * agent['cpu_busy']:.0f} % busy: the CPU was measured, not the network")
@@ -311,7 +332,7 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
         "result_sha256": result_hash(files),
         "metrics_hash": METRICS_HASH,
         "metrics": of_run,
-        **({"programs": of_programs} if of_programs else {}),
+        **of_programs,
         "agent": agent,
         "identity": identity,
     }

@@ -17,12 +17,12 @@ from ..paths import BUILD, brought
 from ..plan import scenario, toml
 from ..plan.base import CASE
 from ..plan.objects import is_file
-from ..results.frame import flows, programs
+from ..results.frame import connections, flows, programs
 from ..results.store import Run, find, runs
 from .execute import execute
 from .tasks import plan_runs
 
-__all__ = ["Run", "find", "flows", "programs", "run_scenario", "runs"]
+__all__ = ["Run", "connections", "find", "flows", "programs", "run_scenario", "runs"]
 SCENARIOS = BUILD / "scenarios"  # those given as text: the command in a run's record names its file
 
 

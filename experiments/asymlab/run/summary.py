@@ -10,6 +10,7 @@ from ..console import console
 from ..guest.protocol import Check
 from ..paths import near
 from ..results.breakdown import completion, directions, times
+from ..results.connections import largest, name_of
 from ..results.programs import took
 from ..results.store import Run
 from ..table import left, right, terminal
@@ -106,6 +107,31 @@ def print_programs(runs: list[Run]) -> None:
         console.print(terminal(PROGRAM_COLUMNS, rows))
 
 
+CONNECTION_COLUMNS = [
+    *left("run", "connection", "protocol"),
+    *right("starts s", "ends s", "MB", "goodput Mbit/s", "RTT ms p50", "queue ms", "retransmits"),
+]
+CONNECTIONS_SHOWN = 10  # of a run
+
+
+def print_connections(runs: list[Run]) -> None:
+    """A line for each direction of the programs' connections that carries the most."""
+    rows: list[tuple[str, ...]] = []
+    for run in runs:
+        for of in largest(run.connections, CONNECTIONS_SHOWN):
+            sent_again = of.get("retransmits")
+            row = (
+                *(run.record["name"], name_of(of), of["protocol"], seconds(of["start_s"]), seconds(of["end_s"])),
+                *(f"{of['bytes'] / 1e6:.3f}", f"{of['goodput_bps'] / 1e6:.3f}", ms(of.get("rtt_s", {}).get("p50"))),
+                *(ms(of["queue_delay_mean_s"]), "-" if sent_again is None else str(sent_again)),
+            )
+            rows.append(row)
+        if (more := len(run.connections) - CONNECTIONS_SHOWN) > 0:
+            rows.append((run.record["name"], f"and {more} more: its page has them"))
+    if rows:
+        console.print(terminal(CONNECTION_COLUMNS, rows))
+
+
 def acks_line(runs: list[Run]) -> str:
     """When the receivers sent their ACKs: no host acknowledges every packet."""
     every = flows = 0
@@ -148,6 +174,7 @@ def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
     print_flows(runs)
     print_times(runs)
     print_programs(runs)
+    print_connections(runs)
     for run in runs:
         console.print(f"{run.record['name']}: {check_line(run)}")
         console.print(f"{run.record['name']}: result_sha256 {run.record['result_sha256']}")

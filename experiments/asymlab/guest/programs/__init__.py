@@ -19,20 +19,21 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Literal
+from typing import IO, Annotated, Literal
 
 from .. import init, run
-from ..job import Address, Flow, Job, Name
+from ..job import Address, Job, Name
 from ..net import CLONE_NEWNET, MS_REC
 from ..protocol import Fault
 from ..run import Event, Rank, Running
 from ..system import LIBC, Failure
-from ..tracer import Tracer
 from ..wire import Matching
+from .connections import ConnectionTracer
 
 PACKS = "/packs"
+SUFFIX, HEAD_BYTES, LAST = ".cpio", 110, "/TRAILER!!!"  # of their archives
 NAMES = "etc/hosts"
 USER = 65534
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID = 0x20000, 0x4000000, 0x8000000, 0x20000000
@@ -46,7 +47,6 @@ WRITABLE = ("tmp", "run", "dev", "var/tmp", "var/log", "var/cache")
 GRACE_S = 1.0  # between the two signals
 WITH_PROGRAMS = 0  # the command to the kernel (machine/uml/programs.c): from now on they get on in virtual time
 STACK = 256 << 10
-NO_FLOW = Flow(0, "", "", "", "", "", 0, None, None)
 ENVIRONMENT = {
     **{"PATH": "/usr/bin:/usr/sbin", "HOME": "/tmp", "LC_ALL": "C", "PYTHONHASHSEED": "0"},
     "OPENSSL_ia32cap": "~0x4000000000000010:~0x40000",  # no rdrand, rdtsc and rdseed: they are the host's
@@ -206,8 +206,9 @@ def lives_of(running: Running) -> list[Life]:
     job = running.job
     assert isinstance(job, WithPrograms)
     threading.stack_size(STACK)
-    with open(init.SHARED) as shared:
-        fcntl.ioctl(shared, WITH_PROGRAMS)
+    if init.is_uml():
+        with open(init.SHARED) as shared:
+            fcntl.ioctl(shared, WITH_PROGRAMS)
     names = "127.0.0.1 localhost\n" + "".join(f"{addr} {name}\n" for name, addr in job.names.items())
     for pack in {program.pack for program in job.programs}:
         os.makedirs(f"{PACKS}/{pack}/etc", exist_ok=True)
@@ -232,13 +233,42 @@ def with_programs(schedule: Callable[..., list[Event]]) -> Callable[..., list[Ev
     return schedule_all
 
 
-def tracer(job: Job, objects: str, path: str) -> Tracer:
-    """`asymcc trace` takes a port at least: without flows, one that nobody has."""
-    return Tracer(job if job.flows else replace(job, flows=[NO_FLOW]), objects, path)
-
-
-def main() -> None:
-    """The base guest, with programs. It stays as it is to the byte: so its parts are replaced here, and not there."""
+def begin() -> None:
+    """Make the base guest, which a run without programs has to the byte, one with programs."""
+    if not init.is_uml():
+        unpack_packs()
     vars(init)["Job"] = WithPrograms
-    vars(run).update(schedule=with_programs(run.schedule), Tracer=tracer)
-    init.main()
+    vars(run).update(schedule=with_programs(run.schedule), Tracer=ConnectionTracer)
+
+
+def unpack_packs() -> None:
+    """The kernel of `uml` unpacks them as it boots. That of QEMU has booted before it was known which there are."""
+    for name in sorted(os.listdir("/lab")):
+        if name.endswith(SUFFIX):
+            with open(f"/lab/{name}", "rb") as archive:
+                unpack(archive)
+            os.unlink(f"/lab/{name}")
+
+
+def unpack(archive: IO[bytes]) -> None:
+    """The files of an archive that the lab has made (machine/cpio.py), from the root on."""
+
+    def part(size: int) -> bytes:
+        data = archive.read(size)
+        archive.seek(-archive.tell() % 4, os.SEEK_CUR)
+        return data
+
+    while True:
+        head = archive.read(HEAD_BYTES)
+        mode, size, length = (int(head[6 + 8 * n : 14 + 8 * n], 16) for n in (1, 6, 11))
+        name = "/" + part(length)[:-1].decode()
+        if name == LAST:
+            return
+        data = part(size)
+        if stat.S_ISDIR(mode):
+            os.makedirs(name, exist_ok=True)
+        elif stat.S_ISLNK(mode):
+            os.symlink(data.decode(), name)
+        else:
+            with open(name, "wb", opener=lambda path, flags: os.open(path, flags, mode & 0o777)) as file:
+                file.write(data)
