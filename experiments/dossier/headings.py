@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import fmean
 
+import numpy as np
+
 from asymlab.report.claim import Claim
 from asymlab.report.measures import (
     Measure,
@@ -51,6 +53,14 @@ class Heading:
 def sent_pps(run: Run) -> float:
     """Packets a second that left the forward queue."""
     return run.metrics["forward"]["packets"] / (run.job.duration_s - run.job.measure_from_s)
+
+
+def at_return(run: Run) -> float:
+    """Packets that pass once an outage is over: in the bin of the first of them, and in the next."""
+    links = run.links[run.links["dev"] == run.job.watch[0].forward.dev]
+    passed = links["packets"][links["t"] >= run.job.measure_from_s]
+    first = next(iter(np.flatnonzero(passed)), 0)
+    return float(passed[first : first + 2].sum())
 
 
 def queue_ms(run: Run) -> float:
@@ -169,10 +179,12 @@ def headings(name: str) -> list[Heading]:
 
 
 def collapse(q: Questions) -> Iterator[Claim]:
-    says = "half of all packets are lost: packets a second over CUBIC's {bound}"
-    yield check("collapse", "5.1.1", says, q.over("COLLAPSE", sent_pps), at_most=2)
+    says = "{loss} of all packets is lost: packets a second over CUBIC's {bound}"
+    yield check("heavy", "5.1.1", says, q.over("HEAVY", sent_pps), at_most=2)
     says = "full backoff: packets a second, from the second second without an answer on, {bound}"
     yield check("outage", "5.1.1", says, q.own("OUTAGE", sent_pps), at_most=1)
+    says = "after it, slow start from one packet: in the 0.2 s from the first that passes on, five RTTs, {bound} pass"
+    yield check("return", "5.1.1", says, q.own("RETURN", at_return), at_most=31)
 
 
 def bufferbloat(q: Questions) -> Iterator[Claim]:
@@ -198,6 +210,14 @@ def short_flows(q: Questions) -> Iterator[Claim]:
     yield check("short", "5.1.5", says, q.over("SHORT", short_s, all=True), at_most=MORE)
     says = "and the long one's goodput over CUBIC's {bound}"
     yield check("short long", "5.1.5", says, q.over("SHORT", goodput_of, all=True), at_least=ALIKE)
+
+
+def both(q: Questions, name: str, section: str, id: str, where: str) -> Iterator[Claim]:
+    """The share of a CUBIC flow beside it, and its own."""
+    says = f"{where}: what cubic has, over what it has beside CUBIC, {{bound}}"
+    yield check(f"{name} cubic", section, says, q.over(id, other), at_least=HARM)
+    says = "it is not starved: its own goodput beside that cubic, over CUBIC's in its place, {bound}"
+    yield check(f"{name} own", section, says, q.over(id, goodput_of), at_least=HARM)
 
 
 def beside(q: Questions) -> Iterator[Claim]:
@@ -268,11 +288,8 @@ def aqm(q: Questions) -> Iterator[Claim]:
     yield check("DualPI2", "7.1", "DualPI2: goodput over CUBIC's {bound}", q.over("DUALPI2", goodput), at_least=ALIKE)
     says = "DualPI2: the queue's mean delay over that with CUBIC {bound}"
     yield check("DualPI2 delay", "7.1", says, q.over("DUALPI2", queue_ms), at_most=2)
-    for id, where in (("MARKS", "with ECN, where RED marks"), ("DUALPI2-BESIDE", "behind DualPI2")):
-        says = f"one cubic {where}: what cubic has, over what it has beside CUBIC, {{bound}}"
-        yield check(f"{id} cubic", "7.1", says, q.over(id, other), at_least=HARM)
-        says = "it is not starved: its own goodput beside that cubic, over CUBIC's in its place, {bound}"
-        yield check(f"{id} own", "7.1", says, q.over(id, goodput_of), at_least=HARM)
+    yield from both(q, "MARKS", "7.1", "MARKS", "one cubic with ECN, where RED marks")
+    yield from both(q, "DUALPI2-BESIDE", "7.1", "DUALPI2-BESIDE", "one cubic behind DualPI2")
 
 
 def varying_delay(q: Questions) -> Iterator[Claim]:
@@ -284,10 +301,7 @@ def varying_delay(q: Questions) -> Iterator[Claim]:
     yield check("noise", "7.3", says, q.over("BLOAT-NOISE", goodput), at_least=ALIKE)
     says = "and the queue's mean delay over that with CUBIC {bound}"
     yield check("noise delay", "7.3", says, q.over("BLOAT-NOISE", queue_ms), at_most=MORE)
-    says = "noise of 2 ms each way, one cubic: what cubic has, over what it has beside CUBIC, {bound}"
-    yield check("noise cubic", "7.3", says, q.over("BESIDE-NOISE", other), at_least=HARM)
-    says = "it is not starved: its own goodput beside that cubic, over CUBIC's in its place, {bound}"
-    yield check("noise own", "7.3", says, q.over("BESIDE-NOISE", goodput_of), at_least=HARM)
+    yield from both(q, "noise", "7.3", "BESIDE-NOISE", "noise of 2 ms each way, one cubic")
 
 
 def constrained(q: Questions) -> Iterator[Claim]:
@@ -338,8 +352,11 @@ def ours(q: Questions) -> Iterator[Claim]:
 
 # --- what a referee objects to where a question fails ----------------------------------------
 
-# {} is the value. The board tells the answer of a heading that is farthest from its bound.
+# {} is the value. The board tells the answer of a heading that is farthest from its bound. Rows that are published may
+# have answers to a question that is no longer asked: "collapse".
 OBJECTIONS = {
+    "heavy": "sends {} times CUBIC's packets where a tenth is lost",
+    "return": "lets {} packets go at once after an outage",
     "collapse": "sends {} times CUBIC's packets where half are lost",
     "outage": "sends {} packets a second into an outage",
     "bloat": "{} times CUBIC's queue where that is deep",
