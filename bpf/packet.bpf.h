@@ -19,6 +19,9 @@ enum {
 	ACK = 16,
 	ECE = 64,
 	CE = 3,
+	WORDS_PLAIN = 5, /* length of a header without options, in words of 4 bytes */
+	WORDS_STAMP = 8, /* the same with timestamps alone, as Linux writes them */
+	STAMP_WORD = 0x0101080a,
 };
 
 #define HEADERS_MAX (40 + 60) /* longest IP and TCP headers without extensions */
@@ -83,7 +86,14 @@ static inline u32 tcp_header_at(struct __sk_buff *skb, struct tcp_header *h, u8 
 	return bpf_skb_load_bytes(skb, at, h, sizeof(*h)) ? 0 : at;
 }
 
-/* The same of a segment without data. */
+/* TSval and TSecr of a header whose options begin with timestamps, as Linux writes them. */
+static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_header *h, __be32 stamps[3])
+{
+	return h->offset >> 4 >= WORDS_STAMP && !bpf_skb_load_bytes(skb, at + sizeof(*h), stamps, 12) &&
+	       stamps[0] == bpf_htonl(STAMP_WORD);
+}
+
+/* Reads the header of a segment without data, as tcp_header_at() does. */
 static inline u32 bare_segment(struct __sk_buff *skb, struct tcp_header *h, u8 *ecn)
 {
 	u32 at = skb->len > HEADERS_MAX ? 0 : tcp_header_at(skb, h, ecn);

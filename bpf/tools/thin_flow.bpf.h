@@ -39,9 +39,6 @@ enum {
 	START_BYTES = 64 * 1024, /* at first, after idle and after a stall each ACK passes */
 	SILENCE_NS = 20000000,   /* an ACK passes after so long, or its share of an RTT, without one */
 	INITIAL_PACKETS = 10,    /* the packets that a sender begins with, and again after idle (RFC 6928) */
-	WORDS_PLAIN = 5,         /* length of a header without options, in words of 4 bytes */
-	WORDS_STAMP = 8,         /* the same with timestamps alone, as Linux writes them */
-	STAMP_WORD = 0x0101080a,
 	LONGEST_RTT_US = 1 << 25, /* 33 s */
 	OPTIONS_MAX = 16,         /* options of a segment that are looked at */
 	NONE = -1,
@@ -186,13 +183,6 @@ static inline u64 shortest_rtt(const struct flow *f, const struct receiver *r)
 	u64 shortest_ns = f->rtt.shortest_ns;
 
 	return shortest_ns && (!r->handshake_ns || shortest_ns < r->handshake_ns) ? shortest_ns : r->handshake_ns;
-}
-
-/* TSval and TSecr of a header whose options begin with timestamps, as Linux writes them. */
-static inline bool timestamps(struct __sk_buff *skb, u32 at, const struct tcp_header *h, __be32 stamps[3])
-{
-	return h->offset >> 4 >= WORDS_STAMP && !bpf_skb_load_bytes(skb, at + sizeof(*h), stamps, 12) &&
-	       stamps[0] == bpf_htonl(STAMP_WORD);
 }
 
 #endif
