@@ -33,8 +33,8 @@ struct command {
 	int (*run)(void);
 };
 
-extern const struct command cmd_list, cmd_load, cmd_show, cmd_set, cmd_use, cmd_unuse, cmd_unload, cmd_thin, cmd_top,
-	cmd_metrics, cmd_trace, cmd_status, cmd_try, cmd_doctor, cmd_completion, cmd_manual;
+extern const struct command cmd_list, cmd_load, cmd_show, cmd_set, cmd_use, cmd_unuse, cmd_unload, cmd_thin, cmd_uplink,
+	cmd_top, cmd_metrics, cmd_trace, cmd_status, cmd_try, cmd_doctor, cmd_completion, cmd_manual;
 extern const struct command *const *commands; /* all; NULL at the end */
 extern const struct opt common[];              /* of every command, or of most */
 

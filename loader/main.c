@@ -11,9 +11,9 @@
 #include "command.h"
 
 static const struct command *const all[] = {
-	&cmd_list,   &cmd_load,   &cmd_show,       &cmd_set,    &cmd_use, &cmd_unuse,
-	&cmd_unload, &cmd_thin,   &cmd_try,        &cmd_status, &cmd_top, &cmd_metrics,
-	&cmd_trace,  &cmd_doctor, &cmd_completion, &cmd_manual, NULL,
+	&cmd_list,    &cmd_load,  &cmd_show,   &cmd_set,        &cmd_use,    &cmd_unuse,
+	&cmd_unload,  &cmd_thin,  &cmd_uplink, &cmd_try,        &cmd_status, &cmd_top,
+	&cmd_metrics, &cmd_trace, &cmd_doctor, &cmd_completion, &cmd_manual, NULL,
 };
 
 int main(int argc, char **argv)

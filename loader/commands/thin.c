@@ -125,20 +125,6 @@ static int start_in(struct cgroup_programs *h, struct object *o, const struct te
 	return err;
 }
 
-static int attach_to(struct device *d, struct object *o)
-{
-	int err = device_load(d, o);
-	struct bpf_program *p;
-
-	bpf_object__for_each_program(p, o->bpf)
-		err = err ? err : attached_check_findable(bpf_program__fd(p), THIN);
-	if (!err)
-		err = device_attach(d, o);
-	if (err)
-		device_leave(d);
-	return err;
-}
-
 static int start_on(struct device *d, struct object *o, const struct texts *set)
 {
 	struct thinning t, there = {};
@@ -152,7 +138,7 @@ static int start_on(struct device *d, struct object *o, const struct texts *set)
 		err = fail("--dev %s: it has only a part of the programs: `asymcc thin --off --dev %s` first", args.dev,
 			   args.dev);
 	if (!err)
-		err = there.cgroup ? change(&there, set) : attach_to(d, o);
+		err = there.cgroup ? change(&there, set) : thinning_attach(d, o);
 	if (!err)
 		tell(d->place, there.cgroup);
 	attachments_free(&all);

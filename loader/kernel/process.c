@@ -134,3 +134,24 @@ void process_of_link(__u32 link_id, char *text, size_t size)
 	text[0] = 0;
 	each_process(is_wanted_link, &w);
 }
+
+unsigned long long process_start(pid_t pid)
+{
+	unsigned long long start = 0;
+	char path[40], text[600], *rest;
+	size_t n = 0;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (f) {
+		n = fread(text, 1, sizeof(text) - 1, f);
+		fclose(f);
+	}
+	text[n] = 0;
+	rest = strrchr(text, ')'); /* the name before it may have anything */
+	if (rest)
+		sscanf(rest, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %llu",
+		       &start);
+	return start;
+}

@@ -21,4 +21,7 @@ bool is_link(const char *what);
 /* "NAME (pid 123)": the first other process that has a BPF link, "" if none is seen. */
 void process_of_link(__u32 link_id, char *text, size_t size);
 
+/* When a process began, in clock ticks since boot; 0: it is gone. */
+unsigned long long process_start(pid_t pid);
+
 #endif

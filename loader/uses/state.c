@@ -300,6 +300,33 @@ const char *state_cgroup(unsigned long long id)
 	return name;
 }
 
+/* A file of the namespace that the thread is in; NULL with a message. */
+static const char *name_uplink(const char *index)
+{
+	static char name[60];
+	unsigned long long cookie;
+
+	if (read_cookie(&cookie))
+		return NULL;
+	snprintf(name, sizeof(name), STATE_UPLINK "%llu-%s", cookie, index);
+	return name;
+}
+
+const char *state_uplink(unsigned int index)
+{
+	char text[20];
+
+	snprintf(text, sizeof(text), "%u", index);
+	return name_uplink(text);
+}
+
+int state_each_uplink(void (*look)(const char *index, const struct record *w, void *ctx), void *ctx)
+{
+	const char *beginning = name_uplink("");
+
+	return beginning ? state_each(beginning, look, ctx) : -1;
+}
+
 int state_peek(const char *file, struct record *w)
 {
 	int fd = file ? open_dir() : -1, there;

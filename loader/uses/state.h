@@ -10,6 +10,8 @@
  *                      of it has "try" as the fourth word of its own file
  *   cgroup-ID          "NAME", and its path in a second line: `use` gave NAME to the cgroup of that number
  *   loaded-NAME        the number of its struct_ops map, and the object's file in a second line
+ *   uplink-COOKIE-INDEX "PID START", and the device's name in a second line: that process, which began at START, shapes the
+ *                      device of that index in that network namespace; one that is gone was killed
  *   replacing-NAME     the object that `load --replace` was about to put in place of NAME
  */
 #ifndef STATE_H
@@ -24,6 +26,7 @@
 #define STATE_LOADED "loaded-"
 #define STATE_REPLACING "replacing-"
 #define STATE_TRY "try-"
+#define STATE_UPLINK "uplink-"
 #define STATE_WORDS 4
 #define STATE_TEXT 1024
 
@@ -36,6 +39,9 @@ struct record {
 		};
 		struct { /* of a trial */
 			char guard[CC_NAME_LEN], end[CC_NAME_LEN], id[CC_NAME_LEN];
+		};
+		struct { /* of an uplink */
+			char pid[CC_NAME_LEN], start[CC_NAME_LEN];
 		};
 		struct { /* of a cgroup, a load, a replacement */
 			char what[CC_NAME_LEN];
@@ -62,10 +68,13 @@ const char *state_replacing(const char *cc);
 const char *state_loaded(const char *cc);
 const char *state_try(const char *cc);
 const char *state_cgroup(unsigned long long id);
+const char *state_uplink(unsigned int index);
 /* It is state_read() for a file that others may be writing: the lock need not be held. */
 int state_peek(const char *file, struct record *w);
 /* Calls `look` for each file whose name begins so, with the rest of that. The lock need not be held. */
 int state_each(const char *beginning, void (*look)(const char *rest, const struct record *w, void *ctx), void *ctx);
+/* Those of uplinks of the namespace that the thread is in, with the device's index. */
+int state_each_uplink(void (*look)(const char *index, const struct record *w, void *ctx), void *ctx);
 /* Those of routes of the namespace that the thread is in, with the route's text. */
 int state_each_route(void (*look)(const char *text, const struct record *w, void *ctx), void *ctx);
 

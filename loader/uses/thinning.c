@@ -86,3 +86,31 @@ int thinning_count(struct thinning *t)
 	section_free(&s);
 	return err;
 }
+
+int thinning_attach(struct device *d, struct object *o)
+{
+	int err = device_load(d, o);
+	struct bpf_program *p;
+
+	bpf_object__for_each_program(p, o->bpf)
+		err = err ? err : attached_check_findable(bpf_program__fd(p), THIN);
+	if (!err)
+		err = device_attach(d, o);
+	if (err)
+		device_leave(d);
+	return err;
+}
+
+int thinning_detach(const char *place)
+{
+	struct attachments all;
+	int err = attachments_read(&all), nr = 0;
+
+	if (!err) {
+		attachments_keep(&all, THIN, place);
+		nr = all.nr;
+		err = attachments_detach(&all);
+	}
+	attachments_free(&all);
+	return err ? -1 : nr;
+}

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "kernel/attachments.h"
+#include "kernel/device.h"
 
 #define THINNING_PROGRAMS 2
 
@@ -29,5 +30,9 @@ bool thinning_elsewhere(const struct attachments *all, const char *dev, struct t
 const char *thinning_command(const struct thinning *t, const char *words);
 /* -1 with a message. */
 int thinning_count(struct thinning *t);
+/* Loads the object's programs, and attaches both to a device, or none. -1 with a message. */
+int thinning_attach(struct device *d, struct object *o);
+/* At one place; returns how many programs there were, -1 with a message. */
+int thinning_detach(const char *place);
 
 #endif

@@ -199,6 +199,14 @@ class Policer:
     burst_bytes: int  # of IP packets
 
 
+@dataclass(frozen=True)
+class Uplink:
+    """`asymcc uplink` on a device, in place of its queue."""
+
+    dev: Device
+    options: list[str]
+
+
 # --- what runs over it ---------------------------------------------------------------------
 
 
@@ -357,6 +365,7 @@ class Job:
     thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
     thin_on: Device | None = None  # not there, but where a router's packets leave by this device
     policers: list[Policer] = field(default_factory=list)
+    uplink: Uplink | None = None
     ect1: list[Device] = field(default_factory=list)  # of hosts whose controllers send ECT(1): bpf/tools/ect1.bpf.c
 
     @property

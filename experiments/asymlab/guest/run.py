@@ -34,6 +34,7 @@ from .protocol import Fault
 from .system import SIGNALS, Failure, sh
 from .tracer import Tracer
 from .traffic import Background, Traffic
+from .uplink import Uplink
 
 SETTLE_S = 0.5  # between the last set-up step and time zero: servers listen, the tracer runs
 
@@ -131,6 +132,7 @@ class Running:
     capture: Capture | None
     loads: Loads
     relay: Any = None  # of links (host.py)
+    uplink: Uplink | None = None
 
     def check(self) -> None:
         self.traffic.check()
@@ -138,6 +140,8 @@ class Running:
         self.tracer.check()
         if self.relay:
             self.relay.check()
+        if self.uplink:
+            self.uplink.check()
 
     def apply(self, change: SetParameters | Command | ChangePath) -> None:
         if isinstance(change, ChangePath):
@@ -168,6 +172,9 @@ def _start(
     traffic.serve()
     background = Background(job, ns)
     cleanup.callback(background.close)
+    uplink = Uplink(job, ns, controllers.objects, job.uplink) if job.uplink else None
+    if uplink:
+        cleanup.callback(uplink.close)
     tracer = Tracer(job, controllers.objects, f"{out}/trace.bin")
     cleanup.callback(tracer.close)
     tracer.wait_until_attached()
@@ -177,7 +184,7 @@ def _start(
         cleanup.callback(capture.close)
     loads = Loads(job, ns)
     cleanup.callback(loads.close)
-    return Running(job, ns, controllers, audit, players, traffic, background, tracer, capture, loads, relay)
+    return Running(job, ns, controllers, audit, players, traffic, background, tracer, capture, loads, relay, uplink)
 
 
 # --- the schedule --------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from .opportunities import BYTES, LENGTH_MAX
 from .programs import HOSTS_MAX, PROGRAMS_MAX, Host, Pack, Program
 from .programs import check as check_programs
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
-from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Trace, or_word
+from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Trace, Uplink, or_word
 from .reasons import ID, TITLE
 
 PORTS = 65536 - FLOW_PORT
@@ -369,6 +369,11 @@ class Scenario(Model):
         description="The receivers thin their ACKs, as `asymcc thin` does, with these parameters. With `at` = `router` "
         "the router before them does, as `asymcc thin --dev`.",
     )
+    uplink: Uplink | None = Field(
+        None,
+        description="`asymcc uplink` shapes the way from right to left, and thins its ACKs "
+        "([how](thinning.md#an-uplink-whose-rate-nobody-knows)).",
+    )
     flows: list[Flow] = Field(
         [], max_length=groups.FLOWS_MAX, description="The TCP flows. There is at least one, or a program."
     )
@@ -389,6 +394,14 @@ class Scenario(Model):
     def _thinned_somewhere(self) -> Self:
         if self.thinned_at not in ("host", "router"):
             raise ValueError(f"thin.at: expected host or router, not {short(self.thinned_at)}")
+        return self
+
+    @model_validator(mode="after")
+    def _uplink_has_a_place(self) -> Self:
+        if self.uplink and self.uplink.at == "router" and len(self.path.chain) < 2:
+            raise ValueError("uplink.at: a router stands between two hops, and this path has one: give `host`")
+        if self.uplink and (not self.flows or self.thin is not None):
+            raise ValueError("uplink: it thins ACKs itself, for flows: give `flows`, and no `thin`")
         return self
 
     @property

@@ -211,6 +211,24 @@ class Policer(Model):
         return self
 
 
+class Uplink(Model):
+    """`asymcc uplink` ahead of a modem: the queue that the uploads find next.
+
+    Its rates are a user's: without them it searches for the modem's. Its device has no other queue.
+    """
+
+    at: Literal["router", "host"] = Field(
+        "router",
+        description="`router`: the last router that uploads come to, in place of the last hop's `reverse` queue; the "
+        "hop before it is the modem. `host`: the right host of the first entry of `flows`.",
+    )
+    rate: Rate | None = Field(None, description="Where it begins.", json_schema_extra={"without": "it searches"})
+    least: Rate | None = Field(
+        None, description="It never shapes to less.", json_schema_extra={"without": '`"100kbit"`'}
+    )
+    most: Rate | None = Field(None, description="It never shapes to more.", json_schema_extra={"without": '`"10gbit"`'})
+
+
 ANYWHERE: tuple[Literal["codel", "fq_codel", "pie", "fq"], ...] = ("codel", "fq_codel", "pie", "fq")  # on any kernel
 DISCIPLINES: tuple[Literal["codel", "fq_codel", "pie", "fq", "dualpi2"], ...] = (*ANYWHERE, "dualpi2")
 RULES = ("red", "cake", *DISCIPLINES)  # of which a queue has one at most

@@ -14,7 +14,7 @@ from .crossing import Background, Flow
 from .model import Change, Direction, Hop, PathSpec, Rewrite, Run, Scenario, Strip
 from .programs import Content, Host, Pack, Program
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS, written
-from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Synthetic
+from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Synthetic, Uplink
 
 PAGE = REPO / "docs" / "scenarios.md"
 BEGIN, ENDING = "<!-- asymlab reference --record -->", "<!-- end -->"
@@ -34,6 +34,7 @@ SECTIONS: dict[str, type[Model]] = {
     "`policer`": Policer,
     "`strip`": Strip,
     "`rewrite`": Rewrite,
+    "`[uplink]`": Uplink,
     "`[[flows]]`": Flow,
     "`[[background]]`": Background,
     "`[packs.NAME]`": Pack,

@@ -36,6 +36,7 @@ def toml(tree: dict) -> str:
         ("[path]", {k: v for k, v in tree["path"].items() if k != "hops"}),
         *(("[[path.hops]]", hop) for hop in tree["path"].get("hops", ())),
         ("[thin]", tree.get("thin", {})),
+        ("[uplink]", tree.get("uplink", {})),
         *((f"[controllers.{name}]", given) for name, given in tree.get("controllers", {}).items()),
         *((f"[[{what}]]", item) for what in ("flows", "background", "changes") for item in tree.get(what, ())),
         ("[run]", tree["run"]),

@@ -525,6 +525,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
         verify=s.run.verify,
         thin=None if s.thin is None else {"thins": 1, **{k: v for k, v in s.thin.items() if k != "at"}},
         policers=built.hops.policers,
+        uplink=_uplink(built),
         ect1=_ect1(built, {flow.src for flow in l4s}),
         thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,
     )
@@ -543,6 +544,16 @@ def _accepting(s: Scenario, nodes: list[job.Node], sinks: set[str]) -> list[job.
     return [accepts(node) if node.name in sinks else node for node in nodes]
 
 
+def _uplink(built: Builder) -> job.Uplink | None:
+    spec = built.s.uplink
+    if spec is None:
+        return None
+    rates = {"--rate": spec.rate, "--least": spec.least, "--most": spec.most}
+    options = [word for option, rate in rates.items() if rate for word in (option, f"{rate}bit")]
+    right = built.hosts[0][built.s.flows[0].direction == "forward"].dev
+    return job.Uplink(right if spec.at == "host" else built.hops.watch[-1].reverse.dev, options)
+
+
 def _ect1(built: Builder, sources: set[str]) -> list[str]:
     """The devices of sources whose controllers send ECT(1)."""
     return sorted(end.dev for link in built.network.links for end in link.ends if end.node in sources)
@@ -556,6 +567,8 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
     names |= {needs[c.command] for c in planned.changes if isinstance(c, job.Command) and c.command in needs}
     if planned.thin is not None:
         names.add("thin_router" if planned.thin_on else "thin")
+    if planned.uplink:
+        names |= {"uplink", "thin_router"}
     traces = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
     if planned.ect1:
         names.add("ect1")

@@ -1,0 +1,264 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+/*
+ * `asymcc uplink`: how long what leaves by the device waits in the queue of a modem behind it.
+ *
+ * It is the filter of a packet socket. Such a socket sees a packet as it leaves the device's qdisc, where tc's programs see it before.
+ * No packet is copied to the socket.
+ *
+ * An answer's TSval says when the far end has had what it answers. That less the time at which this left is the way, by two clocks. The
+ * least of a connection's ways is its base, and the rest is queue. The far end answers data by an ACK of its last byte, and an ACK by
+ * data that echoes the ACK's TSval.
+ *
+ * A stranger makes no entry: what leaves alone does. An answer counts if it repeats a number that left, and tells of no longer queue than
+ * the RTT has grown.
+ */
+#include "router_packet.bpf.h"
+#include "uplink.h"
+
+char LICENSE[] SEC("license") = "Dual BSD/GPL";
+
+PARAM(s32, overhead, 0, -64, 256, "bytes", "that a packet takes of the uplink beside its IP packet");
+PARAM(s32, mpu, 0, 0, 256, "bytes", "that a packet takes there at least, with `overhead`");
+
+enum {
+	CONNECTIONS = 8192,
+	SLOTS = 16, /* packets of a connection whose answers are awaited */
+	DRIFT = 20000, /* two clocks part by a 20,000th of the time (50 ppm) at most */
+	TICK_NS = 1000000,
+	OUTGOING = 4, /* of skb->pkt_type; 0: it is for this host */
+};
+
+#define PATIENCE_NS 4000000000ULL /* an answer that takes longer does not come */
+
+/* Packets that left, in their order. */
+struct ring {
+	u64 ns[SLOTS];
+	u32 key[SLOTS]; /* end of the data, or TSval */
+	u32 head, tail;
+};
+
+struct connection {
+	struct ring data, acks;
+	u64 base_at_ns;
+	s64 base; /* the least way, at that time; it grows by the clocks' drift */
+	u64 began_ns; /* when the packet left whose answer was the first; 0: there is none yet */
+	u64 least_rtt_ns;
+	u64 rtt_ns; /* of the last answer */
+	u32 began; /* TSval of that answer: ways are counted from there on */
+	u32 rebases;
+	u32 snd_nxt; /* end of what has left */
+	u32 skipped; /* bytes below it that have not: the qdisc has dropped them */
+	u32 stamp; /* the last TSval that left in an ACK ... */
+	u32 echo; /* ... and the last TSecr that came with data */
+	bool sends; /* `snd_nxt` is known */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, CONNECTIONS);
+	__type(key, struct tuple);
+	__type(value, struct connection);
+} connections SEC(".maps");
+
+const volatile struct connection unknown = {};
+
+struct uplink_seen seen;
+struct uplink_told told SEC(".data") = {}; /* a map of its own: the loader writes it as a whole */
+
+static inline struct uplink_bin *bin_at(u64 ns)
+{
+	return &seen.bins[ns / UPLINK_BIN_NS % UPLINK_BINS];
+}
+
+/* That of this time; it has been another's. */
+static inline struct uplink_bin *bin_of_now(u64 now)
+{
+	struct uplink_bin *b = bin_at(now);
+
+	if (b->number != now / UPLINK_BIN_NS) {
+		b->number = now / UPLINK_BIN_NS;
+		b->bytes = b->data = b->lost = 0;
+		b->answers = 0;
+	}
+	return b;
+}
+
+/* --- what left, and its answers --------------------------------------------------------------------------------- */
+
+/* One in a 12th of an RTT, so that those of a whole RTT have room. */
+static inline void put(struct ring *r, u32 key, u64 rtt_ns, u64 now)
+{
+	if (r->head != r->tail && now - r->ns[(r->head - 1) % SLOTS] < rtt_ns / 12)
+		return;
+	if (r->head - r->tail >= SLOTS) {
+		if (now - r->ns[r->tail % SLOTS] < PATIENCE_NS)
+			return;
+		r->tail = r->head;
+	}
+	r->ns[r->head % SLOTS] = now;
+	r->key[r->head % SLOTS] = key;
+	r->head++;
+}
+
+/* When it left to which this is the answer, and forgets those before; 0: not known. */
+static inline u64 take(struct ring *r, u32 key)
+{
+	for (int i = 0; i < SLOTS && r->tail != r->head; i++) {
+		u32 at = r->tail % SLOTS;
+
+		if (before(key, r->key[at]))
+			break;
+		r->tail++;
+		if (r->key[at] == key)
+			return r->ns[at];
+	}
+	return 0;
+}
+
+/* The first answer of a connection: it may have found a queue, which others know. */
+static inline void begin(struct connection *c, u32 tsval, u64 left_ns, u64 rtt_ns)
+{
+	u64 queue_ns = min(told.queue_ns, rtt_ns);
+
+	c->began = tsval;
+	c->began_ns = c->base_at_ns = left_ns;
+	c->base = -(s64)queue_ns;
+	c->least_rtt_ns = rtt_ns - queue_ns;
+	c->rebases = told.rebases;
+}
+
+/* The part of the packet's way behind the device that is queue. */
+static inline u64 queue_of(struct connection *c, u32 tsval, u64 left_ns, u64 rtt_ns)
+{
+	s64 way, base;
+	u64 longer;
+
+	if (!c->began_ns)
+		begin(c, tsval, left_ns, rtt_ns);
+	if (c->rebases != told.rebases) {
+		c->rebases = told.rebases;
+		c->base += told.rebase_ns;
+		c->least_rtt_ns += told.rebase_ns;
+	}
+	way = (s64)(s32)(tsval - c->began) * TICK_NS - (s64)(left_ns - c->began_ns);
+	base = c->base + (left_ns > c->base_at_ns ? (left_ns - c->base_at_ns) / DRIFT : 0);
+	if (way < base) {
+		c->base = base = way;
+		c->base_at_ns = left_ns;
+	}
+	c->least_rtt_ns = min(c->least_rtt_ns, rtt_ns);
+	longer = rtt_ns - c->least_rtt_ns + TICK_NS;
+	return min((u64)(way - base), longer);
+}
+
+static inline void note_answer(struct connection *c, u32 tsval, u64 left_ns, u64 now)
+{
+	u64 rtt_ns = now - left_ns, queue_ns = queue_of(c, tsval, left_ns, rtt_ns);
+	struct uplink_bin *b = bin_at(left_ns);
+
+	c->rtt_ns = rtt_ns;
+	seen.rtt_ns = seen.rtt_ns ? (7 * seen.rtt_ns + rtt_ns) / 8 : rtt_ns;
+	if (b->number != left_ns / UPLINK_BIN_NS)
+		return;
+	if (!b->answers || queue_ns < b->queue_ns) {
+		b->queue_ns = queue_ns;
+		b->at_ns = left_ns;
+	}
+	b->answers++;
+}
+
+/* --- packets ---------------------------------------------------------------------------------------------------- */
+
+/* Data that the qdisc dropped leaves a gap, and fills it later. Other data that leaves again was lost behind the device. */
+static inline void note_data(struct connection *c, const struct packet *p, struct uplink_bin *b, u64 now)
+{
+	u32 seq = bpf_ntohl(p->h.seq), end = seq + p->payload;
+
+	if (!c->sends || before(c->snd_nxt, end)) {
+		c->skipped += c->sends && before(c->snd_nxt, seq) ? seq - c->snd_nxt : 0;
+		c->snd_nxt = end;
+		c->sends = true;
+		put(&c->data, end, c->rtt_ns, now);
+	} else {
+		if (c->skipped >= p->payload)
+			c->skipped -= p->payload;
+		else
+			__sync_fetch_and_add(&b->lost, p->payload);
+		c->data.tail = c->data.head; /* the answer may be to either */
+	}
+	__sync_fetch_and_add(&b->data, p->payload);
+	if (!seen.waits_ns)
+		seen.waits_ns = now;
+}
+
+static __always_inline void leaves(struct __sk_buff *skb, const struct packet *p, struct uplink_bin *b, u64 now)
+{
+	struct connection *c = bpf_map_lookup_elem(&connections, &p->of);
+	__be32 stamps[3];
+	u32 tsval;
+
+	if (p->h.flags & RST || !timestamps(skb, p->at, &p->h, stamps))
+		return;
+	if (!c || p->h.flags & SYN) {
+		bpf_map_update_elem(&connections, &p->of, (const void *)&unknown, BPF_ANY);
+		c = bpf_map_lookup_elem(&connections, &p->of);
+		if (!c)
+			return;
+	}
+	if (p->payload) {
+		note_data(c, p, b, now);
+		return;
+	}
+	tsval = bpf_ntohl(stamps[1]);
+	if (!c->stamp || before(c->stamp, tsval)) {
+		c->stamp = tsval;
+		put(&c->acks, tsval, c->rtt_ns, now);
+	}
+}
+
+static __always_inline void comes(struct __sk_buff *skb, const struct packet *p, u64 now)
+{
+	struct connection *c = bpf_map_lookup_elem(&connections, &p->of);
+	__be32 stamps[3];
+	u64 left_ns = 0;
+	u32 echo;
+
+	if (!c || !(p->h.flags & ACK) || p->h.flags & (SYN | RST) || !timestamps(skb, p->at, &p->h, stamps))
+		return;
+	echo = bpf_ntohl(stamps[2]);
+	if (!p->payload)
+		left_ns = take(&c->data, bpf_ntohl(p->h.ack));
+	else if (echo != c->echo)
+		left_ns = take(&c->acks, echo);
+	c->echo = echo;
+	if (!left_ns || left_ns > now)
+		return;
+	seen.waits_ns = 0;
+	note_answer(c, bpf_ntohl(stamps[1]), left_ns, now);
+}
+
+/* Bytes of the uplink that it takes. */
+static inline u32 cost_of(const struct __sk_buff *skb)
+{
+	s32 bytes = (s32)skb->len - (ethernet ? ETHERNET : 0) + overhead;
+
+	return max(bytes, max(mpu, 0));
+}
+
+SEC("socket")
+int uplink(struct __sk_buff *skb)
+{
+	u64 now = bpf_ktime_get_ns();
+	struct packet p = {};
+	struct uplink_bin *b;
+
+	if (skb->pkt_type == OUTGOING) {
+		b = bin_of_now(now);
+		__sync_fetch_and_add(&b->bytes, cost_of(skb));
+		if (read_packet(skb, &p, true))
+			leaves(skb, &p, b, now);
+	} else if (!skb->pkt_type && read_packet(skb, &p, false)) {
+		comes(skb, &p, now);
+	}
+	return 0;
+}

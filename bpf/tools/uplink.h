@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* The counts that uplink.bpf.c makes on the uplink's device, and `asymcc uplink` reads. Times are of CLOCK_MONOTONIC. */
+#ifndef UPLINK_H
+#define UPLINK_H
+
+#define UPLINK_BIN_NS 20000000ULL
+#define UPLINK_BINS 256 /* 5 s: an answer that takes longer tells nothing */
+
+/* The packets that left in 20 ms, and their answers. */
+struct uplink_bin {
+	unsigned long long number; /* its begin / UPLINK_BIN_NS: a bin is used again */
+	unsigned long long bytes; /* of all packets, as the link counts them */
+	unsigned long long data; /* of those, bytes of TCP's payload */
+	unsigned long long lost; /* bytes of payload that left for the second time */
+	unsigned long long queue_ns; /* the least that a packet waited behind the device, by its answer ... */
+	unsigned long long at_ns; /* ... and when that packet left */
+	unsigned int answers; /* 0: `queue_ns` is not known */
+};
+
+struct uplink_seen {
+	struct uplink_bin bins[UPLINK_BINS];
+	unsigned long long waits_ns; /* when the first data left that nobody has answered; 0: none waits */
+	unsigned long long rtt_ns; /* of the last answers, smoothed */
+};
+
+/* The loader's words to it. */
+struct uplink_told {
+	unsigned long long queue_ns; /* a connection that begins finds this queue */
+	unsigned long long rebase_ns; /* each time that `rebases` grows, so much of each connection's queue is none */
+	unsigned int rebases;
+};
+
+#endif

@@ -1,0 +1,355 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <arpa/inet.h>
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <bpf/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/if_packet.h>
+
+#include "args.h"
+#include "kernel/cake.h"
+#include "kernel/clock.h"
+#include "kernel/netlink.h"
+#include "kernel/process.h"
+#include "object/verifier.h"
+#include "uses/state.h"
+#include "uses/thinning.h"
+#include "uses/uplink.h"
+#include "view/output.h"
+
+#define LOOK_NS (LAW_TICK * NS_PER_S / LOOKS)
+#define LOOKS 5         /* at CAKE, in each tick */
+#define ACK_SHARE 0.05  /* of the rate, which thinning leaves to ACKs */
+#define CHANGE 0.002    /* a smaller one of the rate is not told */
+#define SHARE_CHANGE 0.1 /* nor this one to thinning */
+#define SLACK 0.06      /* s, beyond the RTT: receivers wait with ACKs */
+
+/* --- its traces in the system ----------------------------------------------------------------------------------- */
+
+pid_t uplink_of(unsigned int index, bool *killed)
+{
+	struct record w;
+	int there = state_peek(state_uplink(index), &w);
+	unsigned long long start;
+	pid_t pid;
+
+	*killed = false;
+	if (there <= 0)
+		return there;
+	pid = strtol(w.pid, NULL, 10);
+	start = pid > 0 ? process_start(pid) : 0;
+	*killed = !start || start != strtoull(w.start, NULL, 10);
+	return pid > 0 ? pid : 1;
+}
+
+static int write_record(const struct uplink *u)
+{
+	struct record w = {};
+
+	snprintf(w.pid, sizeof(w.pid), "%d", getpid());
+	snprintf(w.start, sizeof(w.start), "%llu", process_start(getpid()));
+	snprintf(w.text, sizeof(w.text), "%s", u->device.place + strlen(ON_DEVICE));
+	return state_write(state_uplink(u->device.index), &w);
+}
+
+static int fail_cake(const char *verb, const struct device *d, int err)
+{
+	if (err == -ENOENT)
+		return fail("this kernel has no CAKE: it needs CONFIG_NET_SCH_CAKE, or the module sch_cake (OpenWrt: "
+			    "kmod-sched-cake)");
+	if (err == -EPERM)
+		return fail("cannot %s CAKE on %s: not permitted: run it as root (it needs CAP_NET_ADMIN)", verb,
+			    d->place);
+	if (err == -ENODEV)
+		return fail("cannot %s CAKE on %s: the device is gone", verb, d->place);
+	return fail("cannot %s CAKE on %s: %s", verb, d->place, netlink_error(err));
+}
+
+/* Only what the kernel itself chose comes again when CAKE goes: what somebody set stays where it is. */
+static int check_root(const struct uplink *u)
+{
+	struct root_qdisc q;
+	int err = root_qdisc_read(u->device.index, &q);
+
+	if (err)
+		return fail("cannot read the qdisc of %s: %s", u->device.place, netlink_error(err));
+	if (q.handle && !q.ours)
+		return fail(
+			"--dev %s: somebody has set a qdisc there, %s %x: (SQM or NetworkManager, perhaps): end that, or "
+			"`tc qdisc del dev %s root`",
+			u->dev, q.kind, q.handle >> 16, u->dev);
+	return 0;
+}
+
+int uplink_clear(const struct device *d)
+{
+	struct root_qdisc q;
+	int nr = 0, err = root_qdisc_read(d->index, &q);
+	bool killed;
+
+	if (err)
+		return fail("cannot read the qdisc of %s: %s", d->place, netlink_error(err));
+	if (uplink_of(d->index, &killed))
+		nr = thinning_detach(d->place);
+	if (nr < 0)
+		return -1;
+	if (q.ours) {
+		err = cake_remove(d->index);
+		if (err)
+			return fail_cake("remove", d, err);
+	}
+	return state_remove(state_uplink(d->index)) ? -1 : nr || q.ours;
+}
+
+/* --- programs --------------------------------------------------------------------------------------------------- */
+
+static int fail_meter(const char *what)
+{
+	return fail("cannot measure: %s: %s", what, strerror(errno));
+}
+
+static int set_number(struct object *o, const char *name, long value)
+{
+	char text[60];
+
+	snprintf(text, sizeof(text), "%s=%ld", name, value);
+	return object_set(o, text);
+}
+
+/* The packet socket takes packets of its device from bind() on, and then its filter stands already. */
+static int open_tap(struct uplink *u)
+{
+	const struct sockaddr_ll at = {
+		.sll_family = AF_PACKET, .sll_protocol = htons(ETH_P_ALL), .sll_ifindex = u->device.index
+	};
+	struct bpf_program *p = bpf_object__find_program_by_name(u->meter.bpf, UPLINK);
+	int prog = p ? bpf_program__fd(p) : -1;
+
+	u->tap = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC, 0);
+	if (u->tap < 0)
+		return fail_meter("packet socket");
+	if (setsockopt(u->tap, SOL_SOCKET, SO_ATTACH_BPF, &prog, sizeof(prog)))
+		return fail_meter("its filter");
+	return bind(u->tap, (const void *)&at, sizeof(at)) ? fail_meter("bind") : 0;
+}
+
+static struct bpf_map *section_of(const struct object *o, const char *name)
+{
+	struct bpf_map *map;
+
+	bpf_object__for_each_map(map, o->bpf)
+		if (ends_with(bpf_map__name(map), name))
+			return map;
+	return NULL;
+}
+
+static int open_meter(struct uplink *u)
+{
+	int err = object_open(&u->meter, UPLINK);
+	const struct bpf_map *seen = err ? NULL : section_of(&u->meter, ".bss"),
+			     *told = err ? NULL : section_of(&u->meter, ".data");
+
+	if (err)
+		return -1;
+	if (!seen || !told || bpf_map__value_size(seen) != sizeof(struct uplink_seen) ||
+	    bpf_map__value_size(told) != sizeof(struct uplink_told))
+		return fail("%s: it is of another asymcc: build both anew", u->meter.path ? u->meter.path : UPLINK);
+	if (set_number(&u->meter, "ethernet", u->device.ethernet) || set_number(&u->meter, "overhead", u->overhead) ||
+	    set_number(&u->meter, "mpu", u->mpu))
+		return -1;
+	err = verifier_load(u->meter.bpf);
+	if (err)
+		return fail("cannot measure: %s: %s", strerror(-err),
+			    err == -EPERM ? "run it as root (it needs CAP_BPF and CAP_NET_ADMIN)" : libbpf_complaint());
+	return open_tap(u);
+}
+
+static int open_thinning(struct uplink *u)
+{
+	if (object_open(&u->thin, THIN_ROUTER))
+		return -1;
+	snprintf(u->thin.ops_name, sizeof(u->thin.ops_name), THIN); /* for messages */
+	if (set_number(&u->thin, "overhead", u->overhead) || set_number(&u->thin, "mpu", u->mpu))
+		return -1;
+	if (thinning_attach(&u->device, &u->thin))
+		return -1;
+	u->thins = true;
+	return 0;
+}
+
+/* The section's other variables keep what they have. */
+static int tell_thinning(const struct uplink *u, long kbit)
+{
+	const struct var *v = vars_find(&u->thin.params, "reverse_kbit", strlen("reverse_kbit"));
+	const struct bpf_map *map = section_of(&u->thin, ".data");
+	int fd = map ? bpf_map__fd(map) : -1, err;
+	void *bytes = map ? malloc(bpf_map__value_size(map)) : NULL;
+	const __u32 zero = 0;
+
+	err = !bytes || !v || bpf_map_lookup_elem(fd, &zero, bytes);
+	if (!err) {
+		var_set(v, bytes, kbit);
+		err = bpf_map_update_elem(fd, &zero, bytes, BPF_ANY);
+	}
+	free(bytes);
+	return err ? fail("cannot tell thinning the rate: %s", strerror(errno)) : 0;
+}
+
+/* --- begin and end ---------------------------------------------------------------------------------------------- */
+
+static int place(struct uplink *u)
+{
+	int err;
+
+	if (write_record(u)) /* before anything stands that it tells of */
+		return -1;
+	err = cake_make(u->device.index, u->law.rate, u->overhead, u->mpu);
+	if (err)
+		return fail_cake("set", &u->device, err);
+	u->shapes = true;
+	u->told = u->law.rate;
+	u->netlink = netlink_open(NETLINK_ROUTE);
+	if (u->netlink < 0)
+		return fail("netlink: %s", strerror(-u->netlink));
+	return open_thinning(u);
+}
+
+int uplink_begin(struct uplink *u, bool killed)
+{
+	int err;
+
+	if (killed) {
+		err = uplink_clear(&u->device);
+		if (err > 0)
+			print("the last `asymcc uplink --dev %s` was killed: what it left is taken away\n", u->dev);
+	} else {
+		err = check_root(u);
+	}
+	if (err < 0)
+		return -1;
+	uplink_law_begin(&u->law, u->least, u->most, u->rate);
+	err = open_meter(u) || place(u) ? -1 : 0;
+	if (err)
+		uplink_end(u);
+	return err;
+}
+
+int uplink_end(struct uplink *u)
+{
+	int err = 0;
+
+	if (u->thins)
+		err = thinning_detach(u->device.place) < 0 ? -1 : 0;
+	if (u->shapes) {
+		int gone = cake_remove(u->device.index);
+
+		if (gone && gone != -ENODEV && gone != -ENOENT && gone != -EINVAL) /* another took its place */
+			err = fail_cake("remove", &u->device, gone);
+	}
+	u->thins = u->shapes = false;
+	return state_remove(state_uplink(u->device.index)) || err ? -1 : 0;
+}
+
+void uplink_close(struct uplink *u)
+{
+	if (u->tap >= 0)
+		close(u->tap);
+	if (u->netlink >= 0)
+		close(u->netlink);
+	object_close(&u->meter);
+	object_close(&u->thin);
+}
+
+/* --- the loop --------------------------------------------------------------------------------------------------- */
+
+static void view(struct uplink_view *v, const struct uplink_seen *seen, __u64 now, int waits)
+{
+	__u64 number = now / UPLINK_BIN_NS - LAW_BINS;
+	double rtt = seen->rtt_ns / 1e9;
+
+	for (int i = 0; i < LAW_BINS; i++, number++) {
+		const struct uplink_bin *b = &seen->bins[number % UPLINK_BINS];
+
+		v->bins[i] = b->number == number ? *b : (struct uplink_bin){ .number = number };
+	}
+	v->waits = waits > LOOKS / 2;
+	v->silence = seen->waits_ns && seen->waits_ns < now ? fmax((now - seen->waits_ns) / 1e9 - rtt - SLACK, 0) : 0;
+}
+
+static int tell_meter(struct uplink *u, double queue, double none)
+{
+	struct uplink_told told = { .queue_ns = fmax(queue - none, 0) * 1e9, .rebase_ns = none * 1e9 };
+	const __u32 zero = 0;
+
+	u->rebases += none > 0;
+	told.rebases = u->rebases;
+	return bpf_map_update_elem(bpf_map__fd(section_of(&u->meter, ".data")), &zero, &told, BPF_ANY)
+		       ? fail_meter("its settings")
+		       : 0;
+}
+
+/* Values that hardly changed are not told anew. */
+static int obey(struct uplink *u)
+{
+	double rate = u->law.rate;
+	int err;
+
+	if (fabs(rate - u->told) > CHANGE * u->told) {
+		err = cake_change(u->netlink, u->device.index, rate);
+		if (err)
+			return fail_cake("change", &u->device, err);
+		u->told = rate;
+	}
+	if (u->law.searches || fabs(rate - u->shared) <= SHARE_CHANGE * u->shared)
+		return 0;
+	u->shared = rate;
+	return tell_thinning(u, fmax(lround(ACK_SHARE * rate / 1e3), 1));
+}
+
+static int tick(struct uplink *u, int waits)
+{
+	static struct uplink_seen seen;
+	static struct uplink_view v;
+	const __u32 zero = 0;
+	double none;
+
+	if (bpf_map_lookup_elem(bpf_map__fd(section_of(&u->meter, ".bss")), &zero, &seen))
+		return fail_meter("its table");
+	view(&v, &seen, now_ns(), waits);
+	none = uplink_law_tick(&u->law, &v);
+	return tell_meter(u, uplink_law_queue(&v), none) || obey(u) ? -1 : 0;
+}
+
+int uplink_run(struct uplink *u)
+{
+	struct root_qdisc q;
+	int err = 0, looks = 0, waits = 0;
+	__u64 next = now_ns();
+	sigset_t stop;
+
+	sigemptyset(&stop);
+	sigaddset(&stop, SIGINT);
+	sigaddset(&stop, SIGTERM);
+	while (!err) {
+		next += LOOK_NS;
+		if (wait_till(next, &stop) > 0)
+			return 0;
+		err = cake_look(u->netlink, u->device.index, &q);
+		if (err == -ENOENT || err == -EINVAL)
+			return fail("another has taken CAKE from %s: SQM or NetworkManager, perhaps", u->device.place);
+		if (err)
+			return fail_cake("read", &u->device, err);
+		waits += q.backlog > 0;
+		if (++looks % LOOKS)
+			continue;
+		err = tick(u, waits);
+		waits = 0;
+	}
+	return -1;
+}

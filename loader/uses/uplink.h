@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* `asymcc uplink`: CAKE and ACK thinning on a device ahead of a modem, whose rate is found and followed. */
+#ifndef USES_UPLINK_H
+#define USES_UPLINK_H
+
+#include <sys/types.h>
+
+#include "kernel/device.h"
+#include "object/object.h"
+#include "uses/uplink_law.h"
+
+#define UPLINK "uplink" /* the object */
+
+struct uplink {
+	const char *dev;      /* as the user names it */
+	struct device device;
+	double rate, least, most; /* bit/s; `rate` 0: not known */
+	long overhead, mpu;   /* bytes */
+	struct object meter, thin;
+	int tap, netlink;     /* the packet socket of uplink.bpf.c, and one for CAKE; -1: not open */
+	bool shapes;          /* CAKE stands */
+	bool thins;
+	double told;          /* bit/s, that CAKE has been told last */
+	double shared;        /* bit/s, of which thinning has been told its share last; 0: nothing */
+	unsigned int rebases;
+	struct uplink_law law;
+};
+
+#define UPLINK_NOWHERE { .tap = -1, .netlink = -1 }
+
+/*
+ * The one that a file in the state's folder tells of; 0: none. `*killed`: its process is gone, and what it made may stand still.
+ * -1 with a message.
+ */
+pid_t uplink_of(unsigned int index, bool *killed);
+
+/* Takes over what a process left that was killed; puts CAKE and programs there. Under the state's lock. -1 with a message. */
+int uplink_begin(struct uplink *u, bool killed);
+/* Till SIGINT or SIGTERM, which are blocked. -1 with a message. */
+int uplink_run(struct uplink *u);
+/* The device has again what stood there. Under the lock. -1 with a message. */
+int uplink_end(struct uplink *u);
+void uplink_close(struct uplink *u);
+
+/* Takes away what a process left that was killed. Under the lock. 1: something did; -1 with a message. */
+int uplink_clear(const struct device *d);
+
+#endif

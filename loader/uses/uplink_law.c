@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+#include <math.h>
+#include <string.h>
+
+#include "uses/uplink_law.h"
+
+#define BIN (UPLINK_BIN_NS / 1e9)
+
+#define NEWEST 5       /* bins with answers, of which the least wait is the queue */
+#define RECENT 0.2     /* s, or ten packets: of these the capacity */
+#define SHORTEST 0.05  /* s: less tells no capacity */
+#define NOISE_LEAST 0.00025
+#define NOISE_MOST 0.01
+#define LOST 0.05      /* share of the data: that many are lost where a queue overflows */
+#define FORGET 0.998   /* of the losses without a cause, each tick: half in 35 s */
+#define RESTS 1        /* s: losses that are seen so much later are of the rate before */
+#define DRAIN_AFTER 10 /* s of a queue: is its base right? */
+#define DRAIN 0.4      /* s */
+#define SILENCE 0.04   /* s */
+
+void uplink_law_begin(struct uplink_law *l, double least, double most, double rate)
+{
+	memset(l, 0, sizeof(*l));
+	l->least = least;
+	l->most = most;
+	l->rate = rate ? rate : most;
+	l->mark = rate;
+	l->step = 0.003;
+	l->noise = 0.0005;
+	l->searches = !rate;
+}
+
+static double packet_time(const struct uplink_law *l)
+{
+	return 8.0 * LAW_PACKET / l->rate;
+}
+
+static double threshold(const struct uplink_law *l)
+{
+	return 0.0015 + 2.5 * l->noise + packet_time(l);
+}
+
+static double target(const struct uplink_law *l)
+{
+	return 0.005 + 3 * l->noise + packet_time(l);
+}
+
+static double wait_of(const struct uplink_bin *b)
+{
+	return b->queue_ns / 1e9;
+}
+
+/* --- what the bins tell ----------------------------------------------------------------------------------------- */
+
+/* The last bin before `end` with an answer; -1: there is none. */
+static int last_heard(const struct uplink_view *v, int end)
+{
+	while (--end >= 0 && !v->bins[end].answers)
+		;
+	return end;
+}
+
+double uplink_law_queue(const struct uplink_view *v)
+{
+	double least = INFINITY;
+	int i = LAW_BINS;
+
+	for (int n = 0; n < NEWEST && (i = last_heard(v, i)) >= 0; n++)
+		least = fmin(least, wait_of(&v->bins[i]));
+	return isinf(least) ? 0 : least;
+}
+
+/*
+ * A bin counts once a later one has an answer, as it has all of its own then. The median of |x1 - 2 x2 + x3| is 1.65 s for noise of the
+ * deviation s: the estimate grows or falls by 3 % as it is above or below, so that no single jump counts for much.
+ */
+static void learn_noise(struct uplink_law *l, const struct uplink_view *v)
+{
+	int end = last_heard(v, LAW_BINS);
+
+	for (int i = 0; i < end; i++) {
+		const struct uplink_bin *b = &v->bins[i];
+		double curve = fabs(l->waits[0] - 2 * l->waits[1] + wait_of(b));
+
+		if (!b->answers || b->number <= l->heard)
+			continue;
+		if (b->number - l->heard < NEWEST)
+			l->noise *= curve > 1.65 * l->noise ? 1.03 : 1 / 1.03;
+		l->heard = b->number;
+		l->waits[0] = l->waits[1];
+		l->waits[1] = wait_of(b);
+	}
+	l->noise = fmin(fmax(l->noise, NOISE_LEAST), NOISE_MOST);
+}
+
+/* Share of the last second's data that had to leave again, chance aside. Losses from before a rate was lowered for them count no more. */
+static double lost_share(const struct uplink_law *l, const struct uplink_view *v)
+{
+	unsigned long long data = 0, lost = 0;
+
+	for (int i = LAW_BINS / 2; i < LAW_BINS; i++) {
+		if (v->bins[i].number <= l->forgiven)
+			continue;
+		data += v->bins[i].data;
+		lost += v->bins[i].lost;
+	}
+	return data ? fmin(fmax(lost - 2.5 * sqrt(LOST * data * LAW_PACKET), 0) / data, 0.9) : 0;
+}
+
+/* Bits that left between two times, which lie in bins `a` and `b`: within a bin they leave evenly. */
+static double bits_between(const struct uplink_view *v, int a, int b)
+{
+	const struct uplink_bin *first = &v->bins[a], *last = &v->bins[b];
+	double bytes = first->bytes * (1 - (first->at_ns % UPLINK_BIN_NS) / (double)UPLINK_BIN_NS) +
+		       last->bytes * ((last->at_ns % UPLINK_BIN_NS) / (double)UPLINK_BIN_NS);
+
+	for (int i = a + 1; i < b; i++)
+		bytes += v->bins[i].bytes;
+	return 8 * bytes;
+}
+
+/* C of this tick; 0: some packet of the last time found no queue, or there are too few. */
+static double capacity_of(const struct uplink_law *l, const struct uplink_view *v, double lost)
+{
+	int last = last_heard(v, LAW_BINS), first = last, nr = 0;
+	double span = fmax(RECENT, 10 * packet_time(l)), time;
+
+	for (int i = last; i >= 0 && v->bins[last].at_ns - v->bins[i].at_ns < span * 1e9; i--) {
+		if (!v->bins[i].answers)
+			continue;
+		if (wait_of(&v->bins[i]) <= threshold(l))
+			return 0;
+		first = i;
+		nr++;
+	}
+	if (nr < 4)
+		return 0;
+	time = (v->bins[last].at_ns - v->bins[first].at_ns) / 1e9;
+	if (time < SHORTEST)
+		return 0;
+	time += wait_of(&v->bins[last]) - wait_of(&v->bins[first]);
+	return time < BIN / 2 ? 0 : bits_between(v, first, last) * (1 - lost) / time;
+}
+
+/*
+ * A deep queue is seen an RTT late, and has fallen since by what the modem has sent and the shaper has not. Without that the rate would
+ * stay low till the queue has been empty for an RTT.
+ */
+static double predicted(const struct uplink_law *l, const struct uplink_view *v, double queue)
+{
+	int heard = last_heard(v, LAW_BINS);
+	double bits = 0;
+
+	if (heard < 0 || queue <= 3 * target(l))
+		return queue;
+	for (int i = heard + 1; i < LAW_BINS; i++)
+		bits += 8.0 * v->bins[i].bytes;
+	return fmax(queue + bits / l->capacity - (LAW_BINS - 1 - heard) * BIN, 0);
+}
+
+static double throughput(const struct uplink_view *v)
+{
+	unsigned long long bytes = 0;
+
+	for (int i = LAW_BINS - 10; i < LAW_BINS; i++)
+		bytes += v->bins[i].bytes;
+	return 8 * bytes / (10 * BIN);
+}
+
+/* --- the rate --------------------------------------------------------------------------------------------------- */
+
+static double most_sent(const struct uplink_law *l)
+{
+	double most = 0;
+
+	for (int i = 0; i < LAW_PEAKS; i++)
+		most = fmax(most, l->sent[i]);
+	return most;
+}
+
+static void grow(struct uplink_law *l)
+{
+	double share = l->mark ? l->rate / l->mark : 1, step = share < 0.8 ? 0.12 : share < 0.97 ? 0.03 : l->step;
+
+	if (share >= 0.97)
+		l->step = fmin(1.1 * l->step, 0.05);
+	l->rate = fmax(l->rate, fmin(l->rate * (1 + step), 1.25 * most_sent(l)));
+}
+
+static void follow(struct uplink_law *l, const struct uplink_view *v, double queue, bool busy)
+{
+	double window = 0.25 + 20 * l->noise, share = 1 + (target(l) - predicted(l, v, queue)) / window;
+
+	l->searches = false;
+	l->step = 0.003;
+	if (!busy && queue <= 3 * target(l))
+		return;
+	l->mark = fmax(l->capacity, 0.9 * l->mark + 0.1 * l->capacity);
+	l->rate = l->capacity * fmin(fmax(share, 0.3), 1.05);
+}
+
+/* Nobody answers: the modem sends nothing. Later what stands in it goes first. */
+static bool endure(struct uplink_law *l, double queue, double silence, bool busy)
+{
+	if (silence > SILENCE && silence > 1.5 * queue && (busy || l->silent)) {
+		if (!l->silent)
+			l->before = l->mark ? l->mark : l->rate;
+		l->silent = true;
+		l->rate *= 0.7;
+	} else if (l->silent && queue < 3 * target(l)) {
+		l->silent = false;
+		l->rate = fmax(l->rate, l->before / 2);
+		l->capacity = 0;
+	}
+	return l->silent;
+}
+
+/* Losses end when the rate is lowered for them. Those that do not are of a radio, or of a stranger, and more than that counts. */
+static bool overflows(struct uplink_law *l, double lost, double sent)
+{
+	bool tried = l->rests > 0 && l->rests <= LAW_TICK;
+
+	l->rests = fmax(l->rests - LAW_TICK, 0);
+	l->usual *= FORGET;
+	if (tried && lost > l->lost / 2)
+		l->usual = fmax(l->usual, lost);
+	if (l->rests || lost <= LOST + 1.5 * l->usual)
+		return false;
+	l->searches = false;
+	l->lost = lost;
+	l->rests = 2 * RESTS;
+	l->capacity = l->mark = sent * (1 - lost);
+	l->rate = fmin(l->rate, 0.95 * l->capacity);
+	return true;
+}
+
+/*
+ * A queue falls as the rate stays below what the modem carried. A wait that stays although the rate was low for a second is a longer
+ * path, and no queue. The newest answers are to packets that left `late` ticks ago: rates of since then do not show yet.
+ */
+static bool is_path(const struct uplink_law *l, const struct uplink_view *v, double queue)
+{
+	unsigned int late = ceil((LAW_BINS - 1 - last_heard(v, LAW_BINS)) * BIN / LAW_TICK), t = l->ticks;
+	double then = l->queues[(t - LAW_SECOND) % LAW_PEAKS], carried, due = 0;
+
+	if (l->silent || late > LAW_PEAKS - LAW_SECOND || t <= LAW_PEAKS || then <= 2 * target(l) ||
+	    queue <= 2 * target(l))
+		return false;
+	carried = l->carried[(t - late - LAW_SECOND) % LAW_PEAKS];
+	for (unsigned int i = t - late - LAW_SECOND; i != t - late; i++)
+		due += LAW_TICK * fmax(1 - l->rates[i % LAW_PEAKS] / carried, 0);
+	return due > 0.1 && then - queue < 0.3 * fmin(due, then);
+}
+
+/* A base that is too high hides a queue, and one that is too low makes one: both are set right by what is left after a drain. */
+static double check_base(struct uplink_law *l, const struct uplink_view *v, double queue)
+{
+	bool ends = l->drains > 0 && l->drains <= LAW_TICK;
+
+	if (is_path(l, v, queue)) {
+		l->rate = fmax(l->rate, 0.7 * l->carried[(l->ticks - LAW_SECOND) % LAW_PEAKS]);
+		memset(l->queues, 0, sizeof(l->queues));
+		return queue;
+	}
+	l->stands = queue > threshold(l) && !ends ? l->stands + LAW_TICK : 0;
+	l->drains = fmax(l->drains - LAW_TICK, 0);
+	if (l->stands > DRAIN_AFTER && l->capacity) {
+		l->stands = 0;
+		l->drains = DRAIN;
+	}
+	return ends && queue > threshold(l) / 2 ? queue : 0;
+}
+
+double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
+{
+	double queue = uplink_law_queue(v), sent = throughput(v), lost = lost_share(l, v), now, none;
+	bool busy = v->waits || sent > 0.95 * l->rate;
+
+	learn_noise(l, v);
+	now = capacity_of(l, v, lost);
+	if (now)
+		l->capacity = now < 0.8 * l->capacity || !l->capacity ? now : (l->capacity + now) / 2;
+	l->sent[l->ticks % LAW_PEAKS] = sent;
+	none = check_base(l, v, queue);
+	l->queues[l->ticks % LAW_PEAKS] = none ? 0 : queue;
+	l->carried[l->ticks % LAW_PEAKS] = l->capacity ? fmin(l->rate, l->capacity) : l->rate;
+	l->rates[l->ticks++ % LAW_PEAKS] = l->rate;
+	if (none || endure(l, queue, v->silence, busy)) {
+		;
+	} else if ((busy || l->searches) && overflows(l, lost, sent)) {
+		l->forgiven = v->bins[LAW_BINS - 1].number + lround(RESTS / BIN);
+	} else if (queue > threshold(l) && l->capacity) {
+		follow(l, v, queue, busy);
+		if (l->drains > 0)
+			l->rate = fmin(l->rate, 0.7 * l->capacity);
+	} else if (busy && !l->searches && lost <= LOST + 1.5 * l->usual && l->drains <= 0) {
+		grow(l);
+	}
+	l->rate = fmin(fmax(l->rate, l->least), l->most);
+	return none;
+}

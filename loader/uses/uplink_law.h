@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/*
+ * The rate of a shaper ahead of a modem: found from what the modem's queue does. No input or output: uplink.c has these.
+ *
+ * Two packets that both found a queue left the shaper at t1 < t2 and waited q1 and q2. Between t1 + q1 and t2 + q2 the modem was never
+ * idle, so in that time it sent what the shaper sent between t1 and t2, B bits:
+ *
+ *     C = B (1 - p) / (t2 + q2 - t1 - q1)     capacity, bit/s; p: the share of the data that was lost behind the shaper
+ *     R = C (1 + (target - q) / window)       rate of the shaper, from 0.3 C to 1.05 C, and from `least` to `most`
+ *
+ * The queue follows dq/dt = R/C - 1 = (target - q) / window: by itself it settles with the time constant `window`. The loop has a delay D:
+ * the RTT, up to 100 ms of a tick, and the 100 ms of which q is the least. It does not swing for D <= window / e, 92 ms, and is stable for
+ * D < window pi / 2, 390 ms. A queue beyond three targets is taken less by what has left the modem since the newest answer's packet, so that
+ * D is the tick alone while a deep queue falls.
+ *
+ * The least wait of 20 ms is measured with noise: jitter, grants, the clock's ticks. Its deviation s is estimated from second differences,
+ * which a queue that grows or falls evenly does not have. The threshold grows with it, and with the time of one packet, P:
+ *
+ *     threshold = 1.5 ms + 2.5 s + P    target = 5 ms + 3 s + P    window = 250 ms + 20 s
+ *
+ * Without a queue, a rate that is in use grows: by 12 % a tick below 0.8 of the last capacity, 3 % below 0.97, then 0.3 % and 1.1 times
+ * that each tick, 5 % at most, and never beyond 1.25 of what was sent in a tick of the last 2 s.
+ */
+#ifndef UPLINK_LAW_H
+#define UPLINK_LAW_H
+
+#include <stdbool.h>
+
+#include "tools/uplink.h"
+
+#define LAW_TICK 0.1       /* s from one tick to the next */
+#define LAW_BINS 100       /* 2 s of them */
+#define LAW_PEAKS 20       /* ticks of 2 s */
+#define LAW_PACKET 1514    /* bytes */
+#define LAW_SECOND 10 /* ticks in which a queue that does not fall, however low the rate, shows that it is none */
+
+struct uplink_law {
+	double least, most; /* bit/s, as the user bounds it */
+	double rate; /* R, bit/s */
+	double capacity; /* C, smoothed; 0: not known */
+	double mark; /* the capacity of the last time that there was a queue; it forgets slowly what was less */
+	double step; /* share by which the rate grows beyond `mark` */
+	double noise; /* s, of a bin's least wait */
+	double waits[2]; /* s, of the last two bins that count for the noise */
+	double sent[LAW_PEAKS], queues[LAW_PEAKS], rates[LAW_PEAKS], carried[LAW_PEAKS]; /* of the last ticks */
+	double before; /* the rate before the silence */
+	double drains; /* s of a drain that are left; 0: none is under way */
+	double stands; /* s for which there has been a queue */
+	double lost, usual; /* share of losses: for which the rate was lowered last, and that no lower rate ends */
+	double rests; /* s until the effect of that is known */
+	unsigned long long heard; /* the last bin that counted for the noise */
+	unsigned long long forgiven; /* the last bin of which losses do not count */
+	unsigned int ticks;
+	bool searches; /* no queue has been seen yet: the rate is `most` */
+	bool silent; /* nobody answers */
+};
+
+/* The input of a tick. */
+struct uplink_view {
+	struct uplink_bin bins[LAW_BINS]; /* one after the other; the last one is over */
+	bool waits; /* packets waited in the shaper at most looks of the last tick */
+	double silence; /* s beyond the RTT, for which nothing of what left was answered */
+};
+
+/* `rate` 0: not known. */
+void uplink_law_begin(struct uplink_law *l, double least, double most, double rate);
+/* Sets the rate anew. Returns how much of the queue that is measured is none, s: the bases are too low by that; 0: nothing is known of it. */
+double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v);
+/* s; what a connection finds that begins. */
+double uplink_law_queue(const struct uplink_view *v);
+
+#endif

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""The law of `asymcc uplink` before a fluid: is the rate found, the queue short, and noise no queue?"""
+
+import subprocess
+from typing import NamedTuple
+
+import pytest
+
+from tests.shared import REPO
+
+RATE = 20e6
+FULL = ["0 capacity 20e6", "0 demand 1e9"]
+
+
+class Tick(NamedTuple):
+    s: float
+    rate: float
+    queue_ms: float
+    sent: float  # bits, by the modem
+    none_ms: float
+
+
+@pytest.fixture(scope="module")
+def law(tmp_path_factory):
+    program = tmp_path_factory.mktemp("law") / "uplink"
+    source = REPO / "tests" / "algorithms" / "host" / "uplink.c"
+    folders = [f"-I{REPO / folder}" for folder in ("loader", "bpf")]
+    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-O2", *folders, source, "-o", program, "-lm"], check=True)
+
+    def run(changes, seconds=40, rtt_ms=100, room_ms=250, rate=0, least=1e5):
+        words = [str(x) for x in (seconds, rtt_ms, room_ms, rate, least)]
+        told = subprocess.run([program, *words], input="\n".join(changes), capture_output=True, text=True, check=True)
+        return [Tick(*map(float, line.split())) for line in told.stdout.splitlines()]
+
+    return run
+
+
+def between(ticks, begin, end):
+    return [tick for tick in ticks if begin <= tick.s < end]
+
+
+def used(ticks, begin, end, rate=RATE):
+    of = between(ticks, begin, end)
+    return (of[-1].sent - of[0].sent) / (of[-1].s - of[0].s) / rate
+
+
+def p95(ticks, begin, end):
+    queues = sorted(tick.queue_ms for tick in between(ticks, begin, end))
+    return queues[int(0.95 * len(queues))]
+
+
+@pytest.mark.parametrize("rtt_ms", [20, 50, 100, 300])
+def test_a_rate_is_found_within_two_seconds_and_kept(law, rtt_ms):
+    ticks = law(FULL, rtt_ms=rtt_ms)
+    assert all(0.6 * RATE < tick.rate < 1.35 * RATE for tick in between(ticks, 2, 40))
+    assert used(ticks, 3, 40) > 0.95 and p95(ticks, 3, 40) < 20
+
+
+@pytest.mark.parametrize("rate", [1e6, 2e6, 5e6, 100e6])
+def test_slow_and_fast_modems(law, rate):
+    ticks = law([f"0 capacity {rate}", f"0 demand {50 * rate}"], room_ms=500)
+    packet_ms = 12e6 / rate
+    assert used(ticks, 5, 40, rate) > 0.95 and p95(ticks, 5, 40) < 15 + 4 * packet_ms
+
+
+def test_half_the_rate_is_followed_at_once_and_twice_in_seconds(law):
+    ticks = law([*FULL, "20 capacity 10e6", "40 capacity 20e6"], 60)
+    assert min(tick.s for tick in between(ticks, 20, 60) if tick.rate < 10.5e6) < 20.7
+    assert max(tick.queue_ms for tick in between(ticks, 21.5, 40)) < 40 and used(ticks, 21, 40, 10e6) > 0.9
+    assert min(tick.s for tick in between(ticks, 40, 60) if tick.rate > 18e6) < 44
+
+
+@pytest.mark.parametrize("jitter", [1, 5, 10])
+def test_jitter_is_no_queue(law, jitter):
+    ticks = law([*FULL, f"0 jitter {jitter}"])
+    assert used(ticks, 5, 40) > 0.95 and p95(ticks, 5, 40) < 25
+
+
+@pytest.mark.parametrize("share", [0.01, 0.03, 0.08])
+def test_losses_of_a_radio_are_no_congestion(law, share):
+    ticks = law([*FULL, f"0 random {share}"])
+    assert used(ticks, 15, 40) > 0.85 and p95(ticks, 15, 40) < 25
+
+
+def test_bytes_that_a_full_queue_drops_are_no_capacity(law):
+    """It is 5 ms long: delay hardly tells of it."""
+    ticks = law(["0 capacity 20e6", "0 demand 35e6"], room_ms=5)
+    mean = sum(tick.rate for tick in between(ticks, 5, 40)) / len(between(ticks, 5, 40))
+    assert 0.9 * RATE < mean < 1.1 * RATE and used(ticks, 5, 40) > 0.9
+
+
+@pytest.mark.parametrize("longer_ms", [5, 20])
+def test_a_longer_path_is_no_queue(law, longer_ms):
+    ticks = law([*FULL, f"20 path {longer_ms}"], 60)
+    assert any(0.8 * longer_ms <= tick.none_ms <= 1.3 * longer_ms for tick in between(ticks, 20, 40))
+    assert used(ticks, 35, 60) > 0.95
+
+
+def test_a_modem_that_is_silent_finds_its_rate_again(law):
+    ticks = law([*FULL, "20 answers 0", "21 answers 1"])
+    assert min(tick.rate for tick in between(ticks, 20.5, 21.2)) < 0.3 * RATE
+    assert min(tick.s for tick in between(ticks, 21, 40) if tick.rate > 0.9 * RATE) < 25
+
+
+def test_no_answers_to_little_data_lower_nothing(law):
+    ticks = law(["0 capacity 20e6", "0 demand 1e9", "20 demand 1e5", "20 answers 0"])
+    before = between(ticks, 19.9, 20)[0].rate
+    assert between(ticks, 39, 40)[0].rate > 0.5 * before
+
+
+def test_a_light_load_tells_no_rate(law):
+    assert all(tick.rate == 1e10 for tick in law(["0 capacity 20e6", "0 demand 1e6"]))
+
+
+def test_the_user_bounds_it(law):
+    assert all(tick.rate >= 12e6 for tick in law(["0 capacity 10e6", "0 demand 1e9"], least=12e6, rate=15e6))
