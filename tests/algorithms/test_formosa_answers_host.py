@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """How many answers a round of Formosa asks for: one, or more where ACKs are lost."""
 
-from tests.algorithms.host.formosa import SEG, A, F, P, T, answer, at_w, fields_of_data
+from tests.algorithms.host.formosa import SEG, A, F, P, T, answer, at_w, end_round, fields_of_data
 from tests.algorithms.host.streams import MS
 
 
@@ -27,6 +27,14 @@ def test_a_lost_answer_doubles_what_is_asked_for(formosa):
         formosa.ack(n=n, rtt=40 * MS)
         asked.append(formosa.state()["wire"]["answers"])
     assert asked == [2, 4, 8, 8]
+
+
+def test_where_an_uploads_data_makes_acks_late_a_round_has_all_its_answers(formosa):
+    for fits, answers in ((0, 1), (1, 8)):
+        at_w(formosa, 64, {"fit_rtt": fits})
+        formosa.poke(ca__srtt_us=400 * MS, wire__answers=2)
+        end_round(formosa, rtt=400 * MS)
+        assert formosa.state()["wire"]["answers"] == answers
 
 
 def test_answers_are_spread_over_the_round(formosa):

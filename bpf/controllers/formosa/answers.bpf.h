@@ -19,10 +19,14 @@ static inline void halve_answers(struct wire *w)
 /*
  * At the end of a round without gaps. An ACK that covers more than the flagged packet is not the first that was sent. If
  * the ACKs queue on their way, more of them are no help: others' may be what makes them late, and are lost instead.
+ * With fit_rtt it is another's data that makes them late, and W is as large as the wait is long. One answer has up to 2 W in flight,
+ * more than the peer's window; so many as there may be have little more than W.
  */
 static inline void count_answers(struct wire *w, const struct tcp_sock *tp)
 {
-	if (w->acks_queue) {
+	if (w->acks_queue && fit_rtt) {
+		w->answers = answers_max;
+	} else if (w->acks_queue) {
 		halve_answers(w);
 	} else if (w->flag_is_new && before(w->flag_end, tp->snd_una)) {
 		w->answers = min(w->answers << 1, answers_max);

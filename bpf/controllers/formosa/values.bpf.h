@@ -24,9 +24,9 @@ PARAM(u32, noise_rounds, 0, 0, 65535, "rounds",
       "the forward delay's noise measures itself, makes no signal, and is forgotten in so many rounds; 0: off [P]");
 PARAM(u32, fit_rtt, 0, 0, 1, "-", "1: W changes with the time that ACKs take, so that the rate does not; 0 [P]");
 PARAM(u32, init_cwnd, 1, 0, 1024, "packets", "first W [P]; 0: the stack's");
-NOTE("both ends must run it; flows that fill the queue (CUBIC, Reno) leave it little: for paths without them");
+NOTE("both ends must run it; flows that fill the queue (CUBIC, Reno) and uploads leave it little: for paths without them");
 
-PRESET(two_way, "fit_rtt=1", "data in the other direction, in whose queue ACKs wait: 1.9 times the goodput at r = 4");
+PRESET(two_way, "fit_rtt=1 noise_rounds=256", "an upload beside it, in whose queue its ACKs wait");
 PARAM(u32, hello, 0, 0, 1, "-",
       "1: all SYNs say hello, so that downloads have an ACK a round; where options are filtered they cost 2 s or more");
 

@@ -88,7 +88,9 @@ class Formosa(Model):
         wire = self.wire
         wire.acks_queue = int(self.srtt_us > self.rtt_min + self.rtt_min // 4 + wire.queue_us)
         wire.calm += 1
-        if not wire.acks_queue and wire.flag_is_new and after(tp.snd_una, wire.flag_end):
+        if wire.acks_queue and self.p.fit_rtt:
+            wire.answers, wire.calm = self.p.answers_max, wire.calm - 1
+        elif not wire.acks_queue and wire.flag_is_new and after(tp.snd_una, wire.flag_end):
             wire.answers, wire.calm = min(2 * wire.answers, self.p.answers_max), 0
         elif wire.acks_queue or wire.calm >= CALM:
             wire.answers, wire.calm = max(wire.answers // 2, 1), 0
