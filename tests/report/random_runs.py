@@ -26,7 +26,7 @@ COLUMNS = (
 RTT = {"mean": (0.04, 0.4), "min": (0, 1)}
 LINK = {"drops": (0, 3), "packets": (100, 999), "queue_mean": (0, 9), "utilisation": (0.5, 1)}
 FLOW = {"goodput_bps": (1e5, 5e7), "throughput_bps": (1e5, 5e7), "goodput_cv": (0, 1), "goodput_trend": (-0.1, 0.1),
-        "retransmits_whole_run": (0, 50)}  # fmt: skip
+        "retransmits_whole_run": (0, 50), "retransmits": (0, 50)}  # fmt: skip
 WHOLE = {"throughput_bps": (1e5, 1e7), "utilisation": (0.5, 1), "jain": (0.5, 1), "timeouts": (0, 3),
          "acks_per_data_packet": (0, 1), "reverse_utilisation": (0, 1)}  # fmt: skip
 

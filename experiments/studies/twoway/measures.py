@@ -5,6 +5,7 @@ from math import prod
 
 from asymlab.report.measures import LEAST, goodput_of
 
+PACKET = 1500  # bytes
 UPLOADS_S = 2  # when uploads begin; the downloads have by then
 
 
@@ -27,6 +28,19 @@ def queue_s(run) -> float:
 
 
 MEASURES = {"download": download, "upload": upload, "queue_s": queue_s}
+
+
+def upload_loss(runs) -> float:
+    """Packets that the uploads send again, in parts of those that they send, on all of these paths."""
+    again = packets = 0.0
+    for run in runs:
+        seconds = run.job.duration_s - run.job.measure_from_s
+        for flow in run.job.flows:
+            if flow.start_s >= UPLOADS_S:
+                metrics = run.metrics["flows"][flow.id]
+                again += metrics["retransmits"]
+                packets += metrics["throughput_bps"] * seconds / 8 / PACKET
+    return again / max(packets, 1)
 
 
 def over_cubic(runs, name: str) -> float:
