@@ -150,7 +150,7 @@ static void show_head(const char *name, const char *object, const struct registe
 	else if (reg)
 		print("%s: %s as struct_ops map %u, from object %s\n", args.name,
 		      reg->unloading ? "unloading, kept by its users," : "registered", reg->map_id, object);
-	else if (strcmp(name, object))
+	else if (strcmp(name, object) && strcmp(name, THIN))
 		print("%s: registers as %s; its defaults:\n", object, name);
 	else
 		print("%s: not registered; the defaults of its object:\n", name);
@@ -231,17 +231,23 @@ static int show_registered(const struct registered *reg, const struct object *o,
 	return err;
 }
 
-static int open_built(struct object *o)
+/* The object of `asymcc thin`, by its name or its file, has no controller. */
+static int open_object(struct object *o)
 {
-	return strcmp(args.name, THIN) ? object_open_controller(o, args.name, NULL) : object_open(o, THIN);
+	const char *slash = strrchr(args.name, '/'), *base = slash ? slash + 1 : args.name;
+
+	if (!strcmp(args.name, THIN) || !strcmp(base, THIN ".bpf.o"))
+		return object_open(o, args.name);
+	return object_open_controller(o, args.name, NULL);
 }
 
 static int show_built(const struct object *o, struct attachments *all)
 {
+	const char *name = *o->ops_name ? o->ops_name : THIN;
 	struct vars none = {};
 
 	attachments_keep(all, args.name, NULL);
-	show_head(is_file(args.name) ? o->ops_name : args.name, args.name, NULL);
+	show_head(is_file(args.name) ? name : args.name, args.name, NULL);
 	if (show_cgroups(NULL, o, all))
 		return -1;
 	show_note(o->btf);
@@ -313,7 +319,7 @@ static int show(void)
 	if (args.cgroup && args.dev)
 		return fail("--dev %s: ACKs are thinned in a cgroup or on a device: one at a time", args.dev);
 	if (is_file(args.name)) {
-		err = object_open_controller(&o, args.name, NULL) || show_built(&o, &all) ? -1 : 0;
+		err = open_object(&o) || show_built(&o, &all) ? -1 : 0;
 		object_close(&o);
 		return err;
 	}
@@ -325,7 +331,7 @@ static int show(void)
 	if (reg)
 		err = show_registered(reg, object_open_if_built(&o, reg->object) ? &o : NULL, &all);
 	else if (!err)
-		err = open_built(&o) ? -1 : show_built(&o, &all);
+		err = open_object(&o) ? -1 : show_built(&o, &all);
 	object_close(&o);
 	attachments_free(&all);
 	registry_free(&r);

@@ -9,6 +9,8 @@ import os
 
 import pytest
 
+from asymlab.paths import BUILT
+from asymlab.plan import objects
 from tests.live import homes
 from tests.live.clients.path import GATEWAY, NET, SERVER, Link, asymmetric, running
 from tests.live.exchanges import exchange
@@ -200,6 +202,8 @@ def test_of_several_cgroups_one_is_shown(thinned, cgroup):
         shown = json.loads(asymcc("show", "thin", "--cgroup", path, "--json"))
         assert shown["cgroups"] == [str(path)]
         assert [p["value"] for p in shown["parameters"] if p["name"] == "max_packets"] == [most]
+    for built in (json.loads(asymcc("show", BUILT / "thin.bpf.o", "--json")), objects.shown(objects.THIN)):
+        assert (built["name"], built["registered"], built["cgroups"]) == ("thin", False, [])
     assert "no ACKs are thinned there" in refused("show", "thin", "--cgroup", "/sys/fs/cgroup")
     assert "only `asymcc show thin` takes it" in refused("show", "fast", "--cgroup", thinned)
 

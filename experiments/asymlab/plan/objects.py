@@ -228,9 +228,7 @@ def _whole(size: int) -> int:
 
 @cache
 def _of_built(path: Path, changed_ns: int) -> dict:
-    named = ("--objects", path.parent, "show", THIN)  # no controller: its file alone is not shown
-    words = named if path.name == f"{THIN}{SUFFIX}" else ("show", path)
-    return json.loads(sh(BUILT / "asymcc", *words, "--json"))
+    return json.loads(sh(BUILT / "asymcc", "show", path, "--json"))
 
 
 @cache
