@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* A program of a test's own, which does what its first word says. */
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/perf_event.h>
+#include <net/if.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
+#include <sys/io.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 #include <x86intrin.h>
 
-static void tell(const char *what, long result)
-{
-	printf("%s %s\n", what, result < 0 ? strerror(errno) : "yes");
-}
-
-/* It tells its identity, and tries what is closed to it. */
+/* It tells its identity, and what it may. */
 static void world(void)
 {
 	char name[64] = "";
@@ -31,15 +36,77 @@ static void world(void)
 	for (char line[256]; status && fgets(line, sizeof(line), status);)
 		if (!strncmp(line, "Cap", 3) || !strncmp(line, "NoNewPrivs", 10))
 			fputs(line, stdout);
-	tell("lab", open("/dev/asymlab", O_RDWR));
-	tell("results", open("/tmp/out/agent.json", O_WRONLY | O_CREAT, 0600));
-	tell("root", open("/mine", O_WRONLY | O_CREAT, 0600));
-	tell("others", open("/proc/3/status", O_RDONLY));
-	tell("mknod", mknod("/tmp/device", S_IFCHR | 0600, 0x0afe));
-	tell("chroot", chroot("/tmp"));
-	tell("setuid", setuid(0));
-	tell("tmp", open("/tmp/mine", O_WRONLY | O_CREAT, 0600));
-	tell("null", open("/dev/null", O_RDWR));
+	printf("tmp %d\n", open("/tmp/mine", O_WRONLY | O_CREAT, 0600) >= 0);
+	printf("null %d\n", open("/dev/null", O_RDWR) >= 0);
+	printf("gpu %d\n", open("/dev/dri/card0", O_RDWR) >= 0);
+	printf("uring %d\n", syscall(SYS_io_uring_setup, 1, calloc(1, 120)) >= 0);
+}
+
+static void tell(const char *what, long result)
+{
+	if (result >= 0 || (errno != EPERM && errno != EACCES && errno != ENOENT && errno != ENOSYS && errno != ESRCH &&
+			    errno != EROFS && errno != ENXIO && errno != ENOSPC))
+		printf("did: %s\n", what);
+}
+
+/* It tries to get out of its world, or to be more than it is. EINVAL, too, means that only its words were wrong. */
+static void escape(void)
+{
+	struct timespec past = { .tv_sec = 1 };
+	struct rlimit more = { RLIM_INFINITY, RLIM_INFINITY };
+	struct sched_param first = { .sched_priority = 1 };
+	struct ifreq down = { .ifr_name = "lo" };
+	unsigned int array[16] = { 2, 4, 4, 1 }; /* of type, key, value and room */
+	struct perf_event_attr event = { .type = PERF_TYPE_SOFTWARE, .size = sizeof(event) };
+	int net = socket(AF_INET, SOCK_DGRAM, 0), other;
+
+	tell("open the lab's device", open("/dev/asymlab", O_RDWR));
+	tell("read the job", open("/lab/job.json", O_RDONLY));
+	tell("write results", open("/tmp/out/agent.json", O_WRONLY));
+	tell("write into its pack", open("/mine", O_WRONLY | O_CREAT, 0600));
+	tell("write its program", open("/usr/bin/mine", O_WRONLY));
+	tell("see another process", open("/proc/3/status", O_RDONLY));
+	tell("read the first process", open("/proc/1/mem", O_RDWR));
+	tell("see the first process's root", open("/proc/1/root/lab", O_RDONLY));
+	tell("trace the first process", ptrace(PTRACE_SEIZE, 1, 0, 0));
+	tell("make a device", mknod("/tmp/device", S_IFCHR | 0600, makedev(1, 1)));
+	tell("mount", mount("none", "/tmp", "tmpfs", 0, ""));
+	tell("unmount", umount("/tmp"));
+	tell("leave its root", chroot("/tmp"));
+	tell("be root", setuid(0));
+	tell("be root's group", setgid(0));
+	other = open("/proc/1/ns/net", O_RDONLY);
+	tell("join a network", other < 0 ? other : setns(other, CLONE_NEWNET));
+	tell("make a network", unshare(CLONE_NEWNET));
+	tell("make a user namespace", unshare(CLONE_NEWUSER));
+	tell("set the clock", clock_settime(CLOCK_REALTIME, &past));
+	tell("set the name of its host", sethostname("root", 4));
+	tell("load a program into the kernel", syscall(SYS_bpf, 0, array, sizeof(array)));
+	tell("count the kernel's events", syscall(SYS_perf_event_open, &event, -1, 0, -1, 0));
+	tell("load a module", syscall(SYS_init_module, "", 0L, ""));
+	tell("reboot", syscall(SYS_reboot, 0, 0, 0, 0));
+	tell("open ports of the machine", ioperm(0x80, 1, 1));
+	tell("read the kernel's memory", open("/proc/kcore", O_RDONLY));
+	tell("change the kernel", open("/proc/sys/kernel/core_pattern", O_WRONLY));
+	tell("change its network", open("/proc/sys/net/ipv4/tcp_congestion_control", O_WRONLY));
+	tell("take down a device", ioctl(net, SIOCSIFFLAGS, &down));
+	tell("listen to all packets", socket(AF_PACKET, SOCK_RAW, 0));
+	tell("write whole packets", socket(AF_INET, SOCK_RAW, 255));
+	tell("raise its limits", setrlimit(RLIMIT_FSIZE, &more));
+	tell("go before others", sched_setscheduler(0, SCHED_FIFO, &first));
+	puts("tried all");
+}
+
+/* It takes memory until there is none, with so many helpers. */
+static int eat(int helpers)
+{
+	size_t taken = 0;
+
+	while (helpers-- > 0 && fork())
+		;
+	for (char *more; (more = malloc(1 << 20)); taken++)
+		memset(more, 1, 1 << 20);
+	return fprintf(stderr, "no memory after %zu MB\n", taken) < 0 ? 0 : 9;
 }
 
 static volatile sig_atomic_t over;
@@ -79,6 +146,10 @@ int main(int argc, char **argv)
 
 	if (!strcmp(what, "world"))
 		world();
+	else if (!strcmp(what, "escape"))
+		escape();
+	else if (!strcmp(what, "eat"))
+		return eat(atoi(argv[2]));
 	else if (!strcmp(what, "exit"))
 		return fputs("it ends here\n", stderr), atoi(argv[2]);
 	else if (!strcmp(what, "abort"))

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 import asymlab
 from asymlab import LabError
-from asymlab.machine import on_uml
+from asymlab.machine import on_uml, packs
 from asymlab.machine.image import open_image
-from asymlab.plan import scenario
+from asymlab.plan import scenario, toml
 from asymlab.report import pages
 from asymlab.results.programs import number
 from asymlab.run.execute import execute
@@ -126,15 +128,54 @@ def test_a_page_beside_a_download():
     assert (r.folder / "page.out").read_bytes().count(b"\n") == 30
 
 
-def test_a_program_is_in_a_world_of_its_own(case):
-    r = run(case(["world"]), UML)
+def test_both_engines_agree(tmp_path):
+    """A download, and then a page, by nginx and curl."""
+    file, (page,) = tmp_path / "both.toml", scenario.load(f"{CASES}:page")
+    nginx, curl = (program.model_dump(include={"name", "host", "pack", "run"}) for program in page.scenario.programs)
+    download = curl | {"name": "download", "run": [*curl["run"][:3], "--output", "/dev/null", "http://server/5MB"]}
+    programs = [nginx | {"start": "before", "ends": "running"}, download, curl | {"start": "3s"}]
+    about = {"base": f"{CASES}:page", "title": "Both engines", "id": "ENGINES"}
+    file.write_text(toml.plain(about | {"without": ["flows", "programs"], "programs": programs}))
+    fast, exact = (run(file, image).programs for image in (UML, "6.12"))
+    for name, within in (("download", 0.01), ("page", 0.02)):
+        assert number(fast, f"{name}.took") == pytest.approx(number(exact, f"{name}.took"), rel=within)
+
+
+@pytest.mark.parametrize("image", [UML, "6.12"])
+def test_a_program_is_in_a_world_of_its_own(case, image):
+    r = run(case(["world"]), image)
     told = dict(line.replace(":", "").split(maxsplit=1) for line in (r.folder / "p0.out").read_text().splitlines())
     assert told["host"] == "here" and told["user"] == "65534" and told["pid"] == "2"
     assert {told[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
     assert told["NoNewPrivs"] == "1"
-    for closed in ("lab", "results", "root", "others", "mknod", "chroot", "setuid"):
-        assert told[closed] != "yes", closed
-    assert told["tmp"] == told["null"] == "yes"
+    assert told["tmp"] == told["null"] == "1" and told["gpu"] == told["uring"] == "0"
+
+
+def tried(r) -> set[str]:
+    """The tries to get out that did not fail."""
+    lines = (r.folder / "p0.out").read_text().splitlines()
+    assert lines[-1] == "tried all"
+    return {line.removeprefix("did: ") for line in lines[:-1]}
+
+
+@pytest.mark.parametrize("image", [UML, "6.12"])
+def test_what_tries_to_get_out_of_its_world_does_not(case, image):
+    assert tried(run(case(["escape"]), image)) == set()
+
+
+def test_without_its_world_it_does_most_of_it(case, monkeypatch, tmp_path):
+    """They are tries that succeed elsewhere."""
+    modules = Path(shutil.copytree(packs.MODULES, tmp_path / "modules")) / "__init__.py"
+    lines = modules.read_text().splitlines(keepends=True)
+    without = ("os.setgid(", "os.setuid(", "LIBC.prctl(PR_SET_NO_NEW_PRIVS", "os.setgroups(")
+    modules.write_text("".join(line for line in lines if not line.strip().startswith(without)))
+    monkeypatch.setattr(packs, "MODULES", modules.parent)
+    assert len(tried(run(case(["escape"]), UML))) >= 15
+
+
+def test_a_program_without_memory_ends_and_the_lab_does_not(case):
+    assert re.fullmatch(r"program p0: exit 9 at .* s \(no memory after 2\d\d MB\)", reasons(case(["eat", "0"]))[0])
+    assert re.match("program p0: (exit 9|signal 9) at ", reasons(case(["eat", "5"]))[0])
 
 
 def test_a_program_and_a_flow_share_their_hosts(case, tmp_path):

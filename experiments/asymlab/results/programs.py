@@ -70,6 +70,7 @@ def unlike(program: Program, record: dict, words: str, duration_s: float) -> str
         return f"more than {OUTPUT_MAX >> 20} MB of output{at}"
     ended = f"signal {-exit}" if exit < 0 else f"exit {exit}"
     named = "; names are those of [hosts]" if any(hint in words for hint in NO_NAME) else ""
+    ended += " (the kernel ends a program so if memory is short)" if exit == -signal.SIGKILL else ""
     expected = f", not {ends if ends == 'running' else f'exit {ends}'}" if ends else ""
     return ended + at + expected + (f" ({words})" if words else "") + named
 

@@ -40,7 +40,11 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID = 0x20000, 0x4000000, 0x80
 MS_NOSUID, MS_PRIVATE = 2, 1 << 18
 PR_SET_NO_NEW_PRIVS = 38
 OUTPUT_MAX, PROCESSES_MAX, FILES_MAX = 16 << 20, 4096, 4096
-RLIMITS = {1: OUTPUT_MAX, 4: 0, 6: PROCESSES_MAX, 7: FILES_MAX}  # of a file, core, processes, open files
+# Bytes of a file and of a core, processes, open files, bytes of its data: half of the memory.
+RLIMITS = {1: OUTPUT_MAX, 4: 0, 6: PROCESSES_MAX, 7: FILES_MAX, 2: os.sysconf("SC_PHYS_PAGES") * 2048}
+FOLDER_SHARE = "10%"  # of the memory, for the files of a folder
+# The settings of kernels that have them: programs get none of it.
+REFUSED = {"user/max_user_namespaces": 0, "kernel/io_uring_disabled": 2, "kernel/unprivileged_bpf_disabled": 1}
 DEVICES = {"null": 3, "zero": 5, "full": 7, "random": 8, "urandom": 9}  # of the major number 1
 DESCRIPTORS = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 WRITABLE = ("tmp", "run", "dev", "var/tmp", "var/log", "var/cache")
@@ -91,7 +95,7 @@ def _enter_world(network: int, host: str, root: str, report: int) -> None:
     LIBC.sethostname(host.encode(), len(host))
     LIBC.mount(b"", b"/", b"", MS_REC | MS_PRIVATE, b"")
     for place in WRITABLE:
-        _mount("tmpfs", f"{root}/{place}", "mode=1777")
+        _mount("tmpfs", f"{root}/{place}", f"mode=1777,size={FOLDER_SHARE}")
     _mount("proc", f"{root}/proc", "")
     os.mkdir(f"{root}/dev/shm", 0o1777)
     os.umask(0)
@@ -209,6 +213,10 @@ def lives_of(running: Running) -> list[Life]:
     if init.is_uml():
         with open(init.SHARED) as shared:
             fcntl.ioctl(shared, WITH_PROGRAMS)
+    for place, value in REFUSED.items():
+        if os.path.exists(file := f"/proc/sys/{place}"):
+            with open(file, "w") as f:
+                f.write(str(value))
     names = "127.0.0.1 localhost\n" + "".join(f"{addr} {name}\n" for name, addr in job.names.items())
     for pack in {program.pack for program in job.programs}:
         os.makedirs(f"{PACKS}/{pack}/etc", exist_ok=True)
