@@ -80,7 +80,7 @@ TEST_IMAGES := $(B)/image/6.1$(L)/manifest.json $(B)/image/6.12$(L)/manifest.jso
 	$(if $(filter amd64,$(ARCH)),$(B)/image/6.12-uml/manifest.json) $(wildcard $(B)/image/newest-uml/manifest.json)
 REFUSED := $(patsubst tests/verifier/%.bpf.c,$(B)/verifier/%.bpf.o,$(wildcard tests/verifier/*.bpf.c))
 GUEST := $(wildcard experiments/asymlab/guest/*.py) $(addprefix experiments/asymlab/machine/,arch.py boot.py build.py cpio.py kernel.py ldcache.py modules.py qemu.py)
-GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py bpf_jit.c shared.c lab.config)
+GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py lab.config) $(wildcard experiments/asymlab/machine/uml/*.[ch])
 
 # Each Python that is started here compiles its modules once, and not into the tree.
 export PYTHONPYCACHEPREFIX := $(if $(filter /%,$(B)),,$(CURDIR)/)$(B)/pycache

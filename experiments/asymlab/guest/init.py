@@ -35,6 +35,7 @@ IVSHMEM = ("0x1af4", "0x1110")
 MODULES = ("veth", "sch_tbf", "sch_netem", "sch_gred")  # most runs' networks; those built in or not there are none
 RB_AUTOBOOT, RB_POWER_OFF = 0x01234567, 0x4321FEDC
 SHARED = "/dev/asymlab"  # of User Mode Linux with our driver: a file of the host
+SAVE, BACK = 0xB1, 0xB2  # its calls: the kernel comes back to the former by the latter, if it is to serve many jobs
 CLOCK_REALTIME_COARSE = 5
 START_NS = 20_000_000  # virtual time
 COPY_BYTES = 1 << 20  # at a time: few system calls
@@ -202,6 +203,8 @@ def run_job() -> None:
         wait_for_job()
     if (shared := shared_memory()) is None:
         return
+    if is_uml():
+        fcntl.ioctl(shared, SAVE)
     text = take_job(shared)
     if os.path.isdir(BROUGHT):
         begin_programs()
@@ -226,6 +229,8 @@ def answer(shared: int, work: Callable[[], None]) -> None:
         traceback.print_exc()
         status = Failure(f"agent: {traceback.format_exc().strip().splitlines()[-1]}", Fault.AGENT).status
     hand_out(shared, status)
+    if is_uml():
+        fcntl.ioctl(shared, BACK)
 
 
 def main() -> None:

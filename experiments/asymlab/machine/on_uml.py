@@ -19,6 +19,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import struct
 import subprocess
 import tempfile
@@ -53,6 +54,7 @@ APPEND = (
     "lsm= init_on_alloc=0 PYTHONHASHSEED=0"
 )
 
+Answer = tuple[dict[str, bytes], dict[str, float | int | None]]  # the guest's files, and what it took
 
 # The host's scheduler would write into a part of glibc's memory (rseq) that the processes of a guest do not have.
 ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
@@ -115,18 +117,56 @@ def memory_folder(memory: int) -> Path:
 
 def run(
     image: Image, job: Job | Refusals, objects: dict[str, bytes], maps: int, core: int | None, limit_s: float, started
-) -> tuple[dict[str, bytes], dict[str, float | int | None]]:
+) -> Answer:
     """Boot, run the job, power off."""
     with scratch("uml-") as tmp:
         image.verify()
         archives = [data for name, data in objects.items() if name.endswith(".cpio")]
         shared.lay_out(tmp / "shared", SHARED_MB, job, {k: v for k, v in objects.items() if not k.endswith(".cpio")})
         initramfs = joined(image.folder / "root.cpio", archives, tmp / "joined.cpio")
-        began = time.monotonic()
         with contextlib.closing(Process(image, tmp, core, started, memory_mb(job, maps), initramfs)) as process:
-            boot_s = process.await_end(limit_s)
-            wall_s = round(time.monotonic() - began, 2)
-            return shared.results(process, files_of(job)), {"wall_s": wall_s, "boot_s": boot_s}
+            return process.answer(job, limit_s)
+
+
+class Server:
+    """A guest that makes one job after the other: between two its kernel goes back to where it was before the first
+    (uml/rewind.c), so that each finds what it would find in a guest of its own."""
+
+    def __init__(self, image: Image, core: int, started):
+        self.image, self.core, self.started = image, core, started
+        self.guest: Process | None = None
+        self.kept = contextlib.ExitStack()
+
+    def run(self, job: Job | Refusals, objects: dict[str, bytes], maps: int, limit_s: float) -> Answer:
+        memory = memory_mb(job, maps)
+        if self.guest and self.guest.memory != memory:
+            self.close()
+        first = self.guest is None
+        guest = self.guest or self._boot(memory, job, objects)
+        if not first:
+            guest.go_on(job, objects)
+        try:
+            return guest.answer(job, limit_s)
+        except LabError:
+            if first or guest.waits or guest.process.poll() is None:
+                raise
+        finally:
+            if not guest.waits:  # it has ended, for it cannot go back; or it shall
+                self.close()
+        # Nobody shall have to ask whether it was a job before that ended it.
+        return run(self.image, job, objects, maps, self.core, limit_s, self.started)
+
+    def _boot(self, memory: int, job: Job | Refusals, objects: dict[str, bytes]) -> Process:
+        self.image.verify()
+        folder = self.kept.enter_context(scratch("uml-"))
+        shared.lay_out(folder / "shared", SHARED_MB, job, objects)
+        self.guest = Process(self.image, folder, self.core, self.started, memory, serves=True)
+        self.kept.callback(self.guest.close)
+        return self.guest
+
+    def close(self) -> None:
+        self.guest = None
+        self.kept.close()
 
 
 def joined(base: Path, archives: list[bytes], to: Path) -> Path:
@@ -154,8 +194,13 @@ class Process(Watched):
         started=None,
         memory: int = MEMORY_MB,
         initramfs: Path | None = None,
+        serves: bool = False,
     ):
         self.folder, self.image, self.memory = folder, image, memory
+        self.lab: socket.socket | None = None
+        if serves:  # by it a guest says that it has made a job, and hears that the next is there
+            self.lab, theirs = socket.socketpair()
+        self.waits = False  # for the next
         self.own: Path | None = None  # of a guest that is not behind bubblewrap: for its memory
         root = initramfs or image.folder / "root.cpio"
         files = {"linux": image.folder / "linux", "root.cpio": root, "shared": folder / "shared"}
@@ -184,7 +229,7 @@ class Process(Watched):
             with open(folder / "console", "wb") as console, open(folder / "errors", "wb") as errors:
                 self.process = subprocess.Popen(
                     argv,
-                    stdin=subprocess.DEVNULL,
+                    stdin=theirs.fileno() if serves else subprocess.DEVNULL,
                     stdout=console,
                     stderr=errors,
                     cwd=folder,
@@ -194,16 +239,34 @@ class Process(Watched):
                 )
         finally:
             os.close(calls)
+            if serves:
+                theirs.close()
         if started:
             started(self.process)
 
+    def answer(self, job: Job | Refusals, limit_s: float) -> Answer:
+        began = time.monotonic()
+        boot_s = self.await_end(limit_s)
+        wall_s = round(time.monotonic() - began, 2)
+        return shared.results(self, files_of(job)), {"wall_s": wall_s, "boot_s": boot_s}
+
+    def go_on(self, job: Job | Refusals, objects: dict[str, bytes]) -> None:
+        """With another job."""
+        assert self.lab
+        shared.lay_out(self.folder / "shared", SHARED_MB, job, objects)
+        self.waits, self.heard = False, os.path.getsize(self.folder / "console")
+        with contextlib.suppress(OSError):  # it has ended
+            self.lab.send(b"\n")
+
     def await_end(self, limit_s: float) -> float | None:
-        """For the guest's end. Returns the seconds up to its first packet. LabError if its clock stands still."""
+        """For the guest's end, or for that of a job of many. Returns the seconds up to its first packet. LabError if
+        its clock stands still."""
         began = moved = time.monotonic()
         boot_s, virtual, used = None, -1, 0.0
         end = os.pidfd_open(self.process.pid)
+        ends = [end, self.lab.fileno()] if self.lab else [end]
         try:
-            while not select.select([end], [], [], LOOK_S)[0]:
+            while not (ready := select.select(ends, [], [], LOOK_S)[0]):
                 now = time.monotonic()
                 if boot_s is None and "first packet" in self.console():
                     boot_s = round(now - began, 2)
@@ -217,6 +280,11 @@ class Process(Watched):
                 self.check_patience(began + limit_s, limit_s)
         finally:
             os.close(end)
+        if self.lab and self.lab.fileno() in ready:
+            with contextlib.suppress(OSError):  # it has ended
+                self.waits = bool(self.lab.recv(1))
+        if self.waits:
+            return boot_s
         code = self.process.wait()
         if "Out of memory" in self.console():
             raise LabError(
@@ -292,5 +360,7 @@ class Process(Watched):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait()
+        if self.lab:
+            self.lab.close()
         if self.own:
             shutil.rmtree(self.own, ignore_errors=True)

@@ -20,10 +20,12 @@ class Watched:
 
     folder: Path
     process: subprocess.Popen
+    heard = 0  # bytes of the console that are of jobs before
 
     def console(self) -> str:
         try:
             with open(self.folder / "console", errors="replace") as f:
+                f.seek(self.heard)
                 return f.read(CONSOLE_MAX)
         except FileNotFoundError:
             return ""

@@ -20,9 +20,10 @@ from ..machine.image import Image
 from ..results import store
 from .tasks import Started, Task
 
-Booted = Callable[[subprocess.Popen], None]
 T = TypeVar("T")
 R = TypeVar("R")
+Booted = Callable[[subprocess.Popen], None]
+Place = Callable[[int, Booted], contextlib.AbstractContextManager[Callable[[T], R]]]
 
 
 def cores() -> list[int]:
@@ -60,12 +61,18 @@ def runs(
     """The runs as they end. LabError after the first failure, or with `go_on` in place of each run that failed;
     whoever closes this stops what is under way."""
 
-    def make(task: Task, core: int, booted: Booted) -> store.Run:
-        started(task)
-        files, took = vm.run(image, task.job, task.objects, core=core, limit_s=limit_s, started=booted)
-        return store.save(task.key, task.identity, task.made("lab") | took, files)
+    @contextlib.contextmanager
+    def place(core: int, booted: Booted) -> Iterator[Callable[[Task], store.Run]]:
+        with contextlib.closing(vm.Place(image, core, booted, len(left) > places(jobs))) as machines:
 
-    with contextlib.closing(each(left, jobs, make)) as under_way:
+            def make(task: Task) -> store.Run:
+                started(task)
+                files, took = machines.run(task.job, task.objects, limit_s)
+                return store.save(task.key, task.identity, task.made("lab") | took, files)
+
+            yield make
+
+    with contextlib.closing(at_places(left, jobs, place)) as under_way:
         for task, result in under_way:
             if isinstance(result, LabError) and not go_on:
                 raise LabError(f"{task.name}: {result}", result.kind) from None
@@ -73,8 +80,13 @@ def runs(
 
 
 def each(left: list[T], jobs: int | None, make: Callable[[T, int, Booted], R]) -> Generator[tuple[T, R | LabError]]:
-    """The results of `make` for each, in machines on cores of their own, as it ends. `make` tells of each machine
-    that it starts; whoever closes this stops them."""
+    """The results of `make` for each, which starts a machine for it."""
+    return at_places(left, jobs, lambda core, booted: contextlib.nullcontext(lambda t: make(t, core, booted)))
+
+
+def at_places(left: list[T], jobs: int | None, place: Place[T, R]) -> Generator[tuple[T, R | LabError]]:
+    """The results for each, as they end. `place` gives what makes them, one after the other, on a core of its own. It
+    tells of each machine that it starts; whoever closes this stops them."""
     todo: queue.SimpleQueue[T] = queue.SimpleQueue()
     for t in left:
         todo.put(t)
@@ -87,17 +99,23 @@ def each(left: list[T], jobs: int | None, make: Callable[[T, int, Booted], R]) -
         if stopping.is_set():
             p.kill()
 
-    def worker() -> None:
+    def work(make: Callable[[T], R]) -> None:
         while not stopping.is_set():
             try:
                 task = todo.get_nowait()
             except queue.Empty:
                 return
             try:
-                with own_core() as core:
-                    ended.put((task, make(task, core, booted)))
+                ended.put((task, make(task)))
             except Exception as e:  # reported and re-raised by the main thread
                 ended.put((task, e))
+
+    def worker() -> None:
+        try:
+            with own_core() as core, place(core, booted) as make:
+                work(make)
+        except Exception as e:
+            ended.put((left[0], e))
 
     threads = [threading.Thread(target=worker, daemon=True) for _ in range(min(places(jobs), len(left)))]
     try:

@@ -18,6 +18,7 @@ from ... import LabError
 JIT = Path(__file__).with_name("bpf_jit.c")
 SHARED = Path(__file__).with_name("shared.c")
 PROGRAMS = Path(__file__).with_name("programs.c")
+REWIND = Path(__file__).with_name("rewind.c")
 
 
 @dataclass(frozen=True)
@@ -277,7 +278,19 @@ EDITS: tuple[Edit | New, ...] = (
     ),
     # --- the job and its results
     New("arch/um/drivers/asymlab.c", "a file of the host, by which they come and go", SHARED.read_text()),
-    Edit("arch/um/drivers/Makefile", "builds it", r"^(obj-y := .*)$", r"\1 asymlab.o"),
+    New(
+        "arch/um/include/shared/asymlab_rewind.h",
+        "many jobs, one after the other",
+        REWIND.with_suffix(".h").read_text(),
+    ),
+    New("arch/um/drivers/asymlab_rewind.c", "the same", REWIND.read_text()),
+    New("arch/um/drivers/asymlab_rewind_user.c", "the same", REWIND.with_stem("rewind_user").read_text()),
+    Edit(
+        "arch/um/drivers/Makefile",
+        "builds them",
+        r"^(obj-y := .*)$",
+        r"\1 asymlab.o asymlab_rewind.o asymlab_rewind_user.o",
+    ),
     # --- real programs, from the moment on when a run starts its first
     New("arch/um/kernel/um_programs.c", "how they get on in virtual time", PROGRAMS.read_text()),
     New(

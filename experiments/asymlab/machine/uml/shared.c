@@ -10,10 +10,17 @@
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <asymlab_rewind.h>
 #include <os.h>
 #include <um_programs.h>
 
 #define CHUNK SZ_64K /* bytes that go at a time */
+/* The agent's calls (guest/init.py, guest/programs.py). */
+enum {
+	PROGRAMS, /* a run's first program is about to start */
+	SAVE = 0xB1, /* a guest that serves many jobs is ready for one; the kernel has small numbers for itself */
+	BACK, /* its results are handed out */
+};
 
 static int host; /* file descriptor */
 
@@ -64,13 +71,18 @@ static ssize_t shared_write(struct file *file, const char __user *from, size_t c
 	return done ?: n;
 }
 
-/* A run's first program is about to start. */
 static long shared_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
-	if (command)
-		return -ENOTTY;
-	um_programs = 1;
-	return 0;
+	switch (command) {
+	case PROGRAMS:
+		um_programs = 1;
+		return 0;
+	case SAVE:
+		return rewind_save();
+	case BACK:
+		return rewind_back();
+	}
+	return -ENOTTY;
 }
 
 static const struct file_operations shared_operations = {
