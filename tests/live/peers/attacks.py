@@ -247,8 +247,9 @@ def lying_stamps(f: Flow, k: int) -> None:
 
 @attack()
 def hidden_queue(f: Flow, k: int) -> None:
-    """The RTT grows, and the TSval is as much older: a queue of data looks like one of ACKs."""
-    if k % 4 == 0:
+    """The RTT grows, and the TSval is as much older: a queue of data looks like one of ACKs. It never goes back, or
+    PAWS drops the ACK."""
+    if k % 4 == 3:
         f.clock -= 30
         f.honest()
         f.clock += 30
