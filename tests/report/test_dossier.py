@@ -27,7 +27,7 @@ SECTIONS = (  # of RFC 9743, with something to say of a controller
     "8",
 )
 
-LINKS = [("dev", "U9"), ("t", float), ("packets", int)]  # columns
+LINKS = [("dev", "U9"), ("t", float), ("packets", int), ("qlen_sum", int), ("bytes", int)]  # columns
 L4S = SimpleNamespace(engine="uml", kernel="7.3.4")  # an image that has all queues
 
 
@@ -48,7 +48,8 @@ def made_up(task, good: float) -> SimpleNamespace:
     fast = flows[0].controller == "fast"
     mine = good if fast else 1.0
     ids = range(len(flows))
-    packets = 1 / mine if task.case.scenario.id == "OUTAGE" else 1000
+    packets = {"OUTAGE": 1, "HEAVY": 1000}.get(task.case.scenario.id, 1000 * mine) / mine
+    passed = [(1.1, 1), (1.2, 29 / mine), (1.3, 99)]
     forward = {"packets": packets, "drops": 10 / mine, "queue_delay_mean_s": 0.01 / mine}
     return SimpleNamespace(
         valid=True,
@@ -63,14 +64,18 @@ def made_up(task, good: float) -> SimpleNamespace:
         job=SimpleNamespace(
             duration_s=3.0,
             measure_from_s=1.0,
-            watch=[SimpleNamespace(forward=SimpleNamespace(dev="r0"))],
+            bin_ms=100,
+            watch=[SimpleNamespace(name="r", forward=SimpleNamespace(dev="r0", rate_bps=1_000_000))],
+            links=[SimpleNamespace(mtu=1000)],
+            **{"ends": [], "changes": [], "shapes": []},
             flows=[SimpleNamespace(id=i, start_s=0.0, size_bytes=flows[i].size) for i in ids],
             background=[SimpleNamespace(payload_bytes=172, period_ns=3_200_000)],
         ),
-        links=np.array([("r0", 1.0, 0), ("r0", 1.1, 1), ("r0", 1.2, 29 / mine), ("r0", 1.3, 99)], LINKS),
+        links=np.array([("r0", 1.0, 0, 0, 0), *(("r0", t, n, 10 * n, 114 * n) for t, n in passed)], LINKS),
         metrics={
             "goodput_bps": 1e6 * mine,
-            "flows": [{"goodput_bps": 1e6 * mine}] * len(flows),
+            "flows": [{"goodput_bps": 1e6 * mine, "retransmits": 50}] * len(flows),
+            "busiest": "r",
             "jain": min(mine, 1.0),
             "utilisation": min(mine, 1.0),
             "forward": forward,
@@ -162,7 +167,10 @@ def test_a_page_a_text_and_data(plan, capsys):
     (bloat, _) = data["sections"][1]["questions"]
     assert bloat["answers"]["fast"]["verdict"] == "fails" and bloat["answers"]["reno"]["verdict"] == "holds"
     assert bloat["at_most"] == 1.1 and bloat["scenarios"] == ["bloat.toml"]
+    plain = "10 ms, p99 8; 0.99 % dropped; 0.05 MB again"
+    assert bloat["answers"]["reno"]["absolute"]["queue_p99_ms"] == pytest.approx(8)
     text = (made.folder / "dossier.md").read_text()
+    assert f" | {plain} | " in text and plain in read.text
     assert "## 5.1.2 Protection against bufferbloat: fails" in text
     for command in re.findall(r"^    asymlab run (\S+) --engine uml$", text, re.M):
         assert (made.folder / command.rpartition("/")[2]).is_file()
@@ -238,6 +246,23 @@ def test_a_board_has_a_row_for_each(boards, capsys):
     assert "; 3.3 times CUBIC's queue where that is deep; " in objections
     said = capsys.readouterr().err
     assert "FAST" in said and "✗" in said
+
+
+def test_a_board_names_the_questions_that_fail_for_none(boards, tmp_path):
+    assert "questions fail for none of these 2 controllers:\n`" not in boards(0.3, "fast")
+    file = tmp_path / "board" / "board.jsonl"
+    file.write_text(file.read_text().replace('"answers": {', '"answers": {"gone": ["holds", 1, 1, 1], '))
+    text = boards(0.3, "bbr")
+    assert re.search(r"^1 of \d+ questions fail for none of these 3 controllers:\n`gone`\.$", text, re.M)
+    assert "\nAnswered here, and asked no longer: `gone`.\n" in text
+
+
+def test_one_run_has_its_symbols_in_brackets(boards, tmp_path):
+    boards(1, "fast")
+    file = tmp_path / "board" / "board.jsonl"
+    file.write_text(file.read_text().replace('"seeds": 2', '"seeds": 1'))
+    text = boards(1, "reno")
+    assert "| `fast` | (✓) | (✓) |" in text and "| `reno` | ✓ | ✓ |" in text
 
 
 def test_a_board_without_commits_says_nothing_of_them(boards, monkeypatch):

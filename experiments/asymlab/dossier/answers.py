@@ -16,6 +16,7 @@ from ..plan import objects
 from ..report.judged import Judged, Results
 from ..results.store import Run
 from ..run.tasks import Task
+from .absolute import Absolute, mean
 
 SCENARIOS = EXPERIMENTS / "dossier"
 NOT_TRIED = "not tried"  # the word of a heading without questions
@@ -60,6 +61,7 @@ class Answer:
 
     rows: dict[str, Judged]  # by controller, the dossier's first
     files: list[str]  # scenarios of its runs
+    absolute: dict[str, Absolute | None]  # by controller; of the same runs
 
     @property
     def own(self) -> Judged:
@@ -72,6 +74,14 @@ class Section:
     title: str
     left: str
     answers: list[Answer]
+
+    @property
+    def absolute(self) -> list[tuple[str, dict[str, Absolute | None]]]:
+        """(the questions that share runs, their numbers)."""
+        shared: dict[tuple[str, ...], list[Answer]] = {}
+        for answer in self.answers:
+            shared.setdefault(tuple(answer.own.runs), []).append(answer)
+        return [(", ".join(a.own.id for a in same), same[0].absolute) for same in shared.values()]
 
     @property
     def files(self) -> list[str]:
@@ -94,6 +104,7 @@ def judged(made: Plan, done: dict[str, Run]) -> list[Section]:
                 continue  # this kernel lacks what it takes
             said = [row.judged(results) for row in rows]
             files = [file[id] for id in said[0].family.split()]
-            yield Answer(dict(zip(made.names, said, strict=True)), files)
+            plain = [mean(done[key] for key in row.runs) for row in said]
+            yield Answer(dict(zip(made.names, said, strict=True)), files, dict(zip(made.names, plain, strict=True)))
 
     return [Section(h.section, h.title, h.left, list(answers(at))) for at, h in enumerate(of[made.name])]

@@ -52,7 +52,7 @@ That has the questions, the answers in numbers, and their bounds.
 A word of a heading is the worst of its questions'.
 What a referee objects to is what no run tells, and then the answers that are farthest from their bounds.
 A controller for one kind of path may fail headings that it was never made for.
-A row of one seed tells one run: it has no interval, and nothing is undecided.
+A row of one seed tells one run: it has no interval, nothing is undecided, and its symbols are in brackets.
 `asymlab board` makes this page; [testing.md](../testing.md#many-controllers-in-one-table) says how.
 """
 
@@ -204,7 +204,9 @@ def repeat(one: dict) -> str:
 
 
 def symbol(one: dict, section: str) -> str:
-    return SYMBOLS[one["words"].get(section, "not measured")]
+    """In brackets if one run decided."""
+    mark = SYMBOLS[one["words"].get(section, "not measured")]
+    return f"({mark})" if one["of"]["seeds"] == 1 else mark
 
 
 def table(sections: list[Section], rows: list[dict]) -> Table:
@@ -247,6 +249,7 @@ def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
     symbols = [[f"`{one['controller']}`", *(symbol(one, s.section) for s in asked)] for one in rows]
     yield from markdown(left("controller") + centre(*(s.section for s in asked)), symbols)
     yield ""
+    yield from never(rows)
     made = [
         (
             f"`{one['controller']}`",
@@ -261,6 +264,22 @@ def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
     columns = left("controller") + right("seeds") + left("image", "questions", "the row again")
     yield from markdown([*columns, *left("what a referee objects to")], made)
     yield ""
+
+
+def never(rows: list[dict]) -> Iterator[str]:
+    """The questions that fail for no controller, and those that are asked no longer."""
+    asked = {check.id for heading in questions().headings(questions().STANDARD) for check in heading.checks}
+    failing: dict[str, int] = {}
+    for one in rows:
+        for id, (word, *_) in one["answers"].items():
+            failing[id] = failing.get(id, 0) + (word == "fails")
+    if silent := [f"`{id}`" for id, count in failing.items() if not count]:
+        yield f"{len(silent)} of {len(failing)} questions fail for none of these {len(rows)} controllers:"
+        yield f"{', '.join(silent)}."
+        yield ""
+    if gone := [f"`{id}`" for id in failing if id not in asked]:
+        yield f"Answered here, and asked no longer: {', '.join(gone)}."
+        yield ""
 
 
 def differences(first: list[dict], other: list[dict]) -> Iterator[str]:

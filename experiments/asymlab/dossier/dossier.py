@@ -32,6 +32,7 @@ from ..report.judged import Judged
 from ..results.store import Run
 from ..run.tasks import has_queues, plan_runs
 from . import page
+from .absolute import Absolute
 from .answers import SCENARIOS, Plan, Section, called, judged, questions
 
 FOLDER = BUILD / "dossier"
@@ -92,6 +93,7 @@ def write(made: Plan, done: dict[str, Run]) -> None:
     except OSError as e:
         raise LabError(f"{made.folder}: {e.strerror}; the runs are kept, the same command writes it anew") from None
     console.print(page.table(made, sections))
+    console.print("ms: mean delay of the busiest queue")
     counted = Counter(answer.own.verdict for section in sections for answer in section.answers)
     console.print(", ".join(f"{count} {word}" for word, count in counted.most_common()))
     console.print(f"page: {near(made.folder / 'index.html')}")
@@ -100,7 +102,7 @@ def write(made: Plan, done: dict[str, Run]) -> None:
 def data(made: Plan, sections: list[Section], about: dict) -> dict:
     """dossier.json."""
 
-    def of(row: Judged) -> dict:
+    def of(row: Judged, plain: Absolute | None) -> dict:
         return {
             "verdict": row.verdict,
             "value": row.value,
@@ -108,6 +110,7 @@ def data(made: Plan, sections: list[Section], about: dict) -> dict:
             "high": row.high,
             "runs": {s.key: s.value for s in row.samples},
             "why": row.unmeasured,
+            "absolute": plain.numbers if plain else {},
         }
 
     return {
@@ -127,7 +130,7 @@ def data(made: Plan, sections: list[Section], about: dict) -> dict:
                         "at_least": a.own.at_least,
                         "at_most": a.own.at_most,
                         "scenarios": a.files,
-                        "answers": {name: of(row) for name, row in a.rows.items()},
+                        "answers": {name: of(row, a.absolute[name]) for name, row in a.rows.items()},
                     }
                     for a in s.answers
                 ],

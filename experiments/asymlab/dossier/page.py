@@ -17,8 +17,10 @@ from ..report.judged import SYMBOLS, Judged
 from ..report.report import saved
 from ..report.terminal import STYLES
 from ..table import left, markdown, right, terminal
+from .absolute import Absolute
 from .answers import NOT_TRIED, Plan, Section, called
 
+ABSOLUTE = "queue's mean delay and p99, losses in it, sent again"
 LEAST, MOST = 1 / 30, 30.0  # what the picture shows of a ratio to a bound
 
 
@@ -27,13 +29,19 @@ def shown(row: Judged) -> str:
     return f"{of_pages.number(row.value)} {SYMBOLS[row.verdict]}"
 
 
+def with_queue(row: Judged, plain: Absolute | None) -> Text:
+    """The mean delay of the queue as well."""
+    queue = f"\n{plain.queue_ms:.3g} ms" if plain else ""
+    return Text(f"{shown(row)}{queue}", style=STYLES[row.verdict])
+
+
 def table(made: Plan, sections: list[Section]) -> Table:
     rows: list[list[str | Text]] = []
     for section in sections:
         if not section.answers:
             rows.append([Text(words, style="dim") for words in (section.section, f"{section.title}: {section.left}")])
         for answer in section.answers:
-            cells = [Text(shown(row), style=STYLES[row.verdict]) for row in answer.rows.values()]
+            cells = map(with_queue, answer.rows.values(), answer.absolute.values())
             rows.append([section.section, answer.own.claim, *cells])
     columns = left("RFC 9743") + left("question", overflow="fold") + right(*made.labels, no_wrap=True)
     return terminal(columns, rows)
@@ -60,7 +68,9 @@ def text(made: Plan, sections: list[Section], about: dict[str, str]) -> str:
             lines += [section.left, ""]
         if section.answers:
             rows = [[answer.own.claim, *map(shown, answer.rows.values())] for answer in section.answers]
-            lines += markdown(left("") + right(*made.labels), rows)
+            lines += [*markdown(left("") + right(*made.labels), rows), ""]
+            plain = [[id, *(str(one or "") for one in of.values())] for id, of in section.absolute]
+            lines += markdown(left(ABSOLUTE) + right(*made.labels), plain)
             lines += ["", *(f"    {words}" for words in commands(made, section.files)), ""]
     return "\n".join(lines).rstrip() + "\n"
 
@@ -76,6 +86,7 @@ def html(made: Plan, sections: list[Section], about: dict[str, str]) -> str:
             about=about,
             commands={s.section: commands(made, s.files) for s in sections},
             not_tried=NOT_TRIED,
+            absolute=ABSOLUTE,
         )
     )
 
