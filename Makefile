@@ -167,7 +167,7 @@ $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcar
 	$(Q)mkdir -p $(@D) && clang $(BPF_CFLAGS) -Itests/verifier -c $< -o $@ && llvm-strip -g $@
 
 # --- installation and packages ------------------------------------------------------------
-UNITS := asymcc@.service asymcc-load@.service asymcc-thin.service
+UNITS := asymcc@.service asymcc-load@.service asymcc-thin.service asymcc-uplink@.service
 EXAMPLES := NAME.conf.example thin.conf.example
 IN = $(call quoted,$(DESTDIR)$(PREFIX))
 ETC = $(call quoted,$(DESTDIR)$(SYSCONFDIR)/asymcc)

@@ -10,6 +10,7 @@
 
 #include <linux/capability.h>
 
+#include "kernel/cake.h"
 #include "kernel/cgroup.h"
 #include "command.h"
 #include "kernel/registry.h"
@@ -17,6 +18,7 @@
 #include "uses/given.h"
 #include "uses/thinning.h"
 #include "uses/trial.h"
+#include "uses/uplink.h"
 #include "uses/uses.h"
 #include "view/findings.h"
 #include "view/output.h"
@@ -155,6 +157,24 @@ static void see_cgroup(struct report *rep)
 		       "not mounted: no --cgroup, and no Formosa receiver");
 	if (fd >= 0)
 		close(fd);
+}
+
+static void see_cake(struct report *rep)
+{
+	int there = cake_there();
+
+	if (there > 0)
+		report(rep, GOOD, "CAKE", NULL, "there");
+	else if (!there)
+		report(rep, NOTE, "CAKE", "a kernel with CONFIG_NET_SCH_CAKE (OpenWrt: kmod-sched-cake)",
+		       "not there: no `asymcc uplink`");
+	else
+		report(rep, NOTE, "CAKE", NULL, "it cannot be looked for: %s", strerror(-there));
+}
+
+static void see_uplink(const struct uplink_state *u, void *ctx)
+{
+	report(ctx, *u->mend ? BAD : GOOD, UPLINK, *u->mend ? u->mend : NULL, "%s: %s", u->dev, u->text);
 }
 
 /* Can it be loaded here? `r` NULL: what the kernel takes is not known. */
@@ -368,7 +388,10 @@ static int see_state(struct report *rep)
 		err = state_each(STATE_DEFAULT, see_original, &o) || state_each(STATE_ROUTE, see_route_of_none, &o);
 	free(o.found);
 	err |= netns_each(see_asides, rep);
-	return state_each(STATE_REPLACING, see_replacing, rep) || trials_each(see_trial, rep) || err ? -1 : 0;
+	return state_each(STATE_REPLACING, see_replacing, rep) || uplinks_each(see_uplink, rep) ||
+			       trials_each(see_trial, rep) || err
+		       ? -1
+		       : 0;
 }
 
 static void see_registered(struct report *rep, const struct inventory *now)
@@ -444,6 +467,7 @@ static int doctor(void)
 	see_capabilities(&rep);
 	see_lockdown(&rep);
 	see_cgroup(&rep);
+	see_cake(&rep);
 	report(&rep, GOOD, "libbpf", NULL, "%s", libbpf_version_string());
 	see_objects(&rep, known ? &r : NULL);
 	registry_free(&r);

@@ -19,6 +19,7 @@
 #include "uses/state.h"
 #include "uses/thinning.h"
 #include "uses/trial.h"
+#include "uses/uplink.h"
 #include "uses/uses.h"
 #include "view/findings.h"
 #include "view/output.h"
@@ -259,6 +260,16 @@ static int tell_trials(struct seen *s)
 	return trials_each(tell_trial, s);
 }
 
+static void tell_uplink(const struct uplink_state *u, void *ctx)
+{
+	report(ctx, *u->mend ? BAD : GOOD, u->dev, *u->mend ? u->mend : NULL, "%s", u->text);
+}
+
+static int tell_uplinks(struct seen *s)
+{
+	return uplinks_each(tell_uplink, s);
+}
+
 static int tell_shares(struct seen *s)
 {
 	struct share share;
@@ -420,8 +431,8 @@ static const struct {
 	int (*tell)(struct seen *s);
 } sections[] = {
 	{ "loaded", true, tell_loaded },  { "used", true, tell_uses },        { "shares", true, tell_shares },
-	{ "trials", false, tell_trials }, { "thinned", true, tell_thinning }, { "boot", false, tell_boot },
-	{ "others", true, tell_others },  { "unseen", false, tell_unseen },
+	{ "trials", false, tell_trials }, { "thinned", true, tell_thinning }, { "uplinks", false, tell_uplinks },
+	{ "boot", false, tell_boot },     { "others", true, tell_others },    { "unseen", false, tell_unseen },
 };
 
 static int status(void)

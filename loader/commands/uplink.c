@@ -22,32 +22,43 @@ static struct {
 	bool off;
 } args = { .least = LEAST_KBIT, .most = RATE_MAX_KBIT };
 
-/* Its process puts back what stood there; what one left that was killed goes here. */
+/* Waits till it has put back what stood there. */
+static int stop_process(pid_t pid)
+{
+	unsigned long long start = process_start(pid);
+	__u64 end = ns_after(PATIENCE);
+
+	kill(pid, SIGTERM);
+	while (start && process_start(pid) == start && now_ns() < end)
+		usleep(20000);
+	return start && process_start(pid) == start ? fail("--off: process %d does not end", pid) : 0;
+}
+
+/* The lock is not held while one ends that runs: it takes it, too. */
 static int stop(const struct device *d)
 {
-	bool killed;
-	pid_t pid = uplink_of(d->index, &killed);
-	unsigned long long start = pid > 0 ? process_start(pid) : 0;
-	__u64 end = ns_after(PATIENCE);
-	int nr;
+	bool killed, ended = false;
+	int nr = 0;
+	pid_t pid;
 
-	if (pid < 0)
-		return -1;
-	if (pid && !killed) {
-		kill(pid, SIGTERM);
-		while (process_start(pid) == start && now_ns() < end)
-			usleep(20000);
-		if (process_start(pid) == start)
-			return fail("--off: process %d does not end", pid);
+	for (;;) {
+		if (state_lock())
+			return -1;
+		pid = uplink_of(d->index, &killed);
+		if (pid >= 0 && (!pid || killed))
+			nr = uplink_clear(d);
+		state_unlock();
+		if (pid < 0 || nr < 0)
+			return -1;
+		if (!pid || killed)
+			break;
+		if (stop_process(pid))
+			return -1;
+		ended = true;
 	}
-	if (state_lock())
-		return -1;
-	nr = uplink_clear(d);
-	state_unlock();
-	if (nr >= 0)
-		print("%s\n",
-		      pid || nr ? "the uplink is as it was before" : "there is no `asymcc uplink` on this device");
-	return nr < 0 ? -1 : 0;
+	print("%s\n",
+	      nr || killed || ended ? "the uplink is as it was before" : "there is no `asymcc uplink` on this device");
+	return 0;
 }
 
 static int begin_locked(struct uplink *u)

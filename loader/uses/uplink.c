@@ -48,6 +48,43 @@ pid_t uplink_of(unsigned int index, bool *killed)
 	return pid > 0 ? pid : 1;
 }
 
+struct uplinks {
+	void (*look)(const struct uplink_state *state, void *ctx);
+	void *ctx;
+};
+
+static void look_at(const char *index, const struct record *w, void *ctx)
+{
+	const struct uplinks *all = ctx;
+	struct uplink_state s = { .dev = w->text };
+	struct root_qdisc q = {};
+	bool killed;
+	pid_t pid = uplink_of(strtoul(index, NULL, 10), &killed);
+	int err = root_qdisc_read(strtoul(index, NULL, 10), &q);
+
+	if (pid <= 0)
+		return;
+	if (err || !q.ours)
+		snprintf(s.text, sizeof(s.text), killed ? "`asymcc uplink` was killed" : "process %d begins, or ends",
+			 pid);
+	else if (killed)
+		snprintf(s.text, sizeof(s.text), "`asymcc uplink` was killed: CAKE stays at %.2f Mbit/s", q.rate / 1e6);
+	else if (q.rate > 9e9)
+		snprintf(s.text, sizeof(s.text), "process %d has not yet seen a queue in the modem", pid);
+	else
+		snprintf(s.text, sizeof(s.text), "shaped to %.2f Mbit/s by process %d", q.rate / 1e6, pid);
+	if (killed)
+		snprintf(s.mend, sizeof(s.mend), "asymcc uplink --dev %.15s, or with --off", w->text);
+	all->look(&s, all->ctx);
+}
+
+int uplinks_each(void (*look)(const struct uplink_state *state, void *ctx), void *ctx)
+{
+	struct uplinks all = { look, ctx };
+
+	return state_each_uplink(look_at, &all);
+}
+
 static int write_record(const struct uplink *u)
 {
 	struct record w = {};
@@ -228,6 +265,7 @@ int uplink_begin(struct uplink *u, bool killed)
 		err = uplink_clear(&u->device);
 		if (err > 0)
 			print("the last `asymcc uplink --dev %s` was killed: what it left is taken away\n", u->dev);
+		fflush(stdout); /* before a child has it, too */
 	} else {
 		err = check_root(u);
 	}

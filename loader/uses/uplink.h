@@ -34,6 +34,14 @@ struct uplink {
  */
 pid_t uplink_of(unsigned int index, bool *killed);
 
+/* The words on one. */
+struct uplink_state {
+	const char *dev;
+	char text[120], mend[80]; /* "": nothing is to be mended */
+};
+/* Calls `look` for each of the thread's namespace. -1 with a message. */
+int uplinks_each(void (*look)(const struct uplink_state *state, void *ctx), void *ctx);
+
 /* Takes over what a process left that was killed; puts CAKE and programs there. Under the state's lock. -1 with a message. */
 int uplink_begin(struct uplink *u, bool killed);
 /* Till SIGINT or SIGTERM, which are blocked. -1 with a message. */

@@ -14,7 +14,7 @@ import pytest
 
 from tests.live.harness import ROOT
 
-UNITS = ["asymcc@.service", "asymcc-load@.service", "asymcc-thin.service"]
+UNITS = ["asymcc@.service", "asymcc-load@.service", "asymcc-thin.service", "asymcc-uplink@.service"]
 EXAMPLES = ["NAME.conf.example", "thin.conf.example"]
 
 pytestmark = pytest.mark.skipif(
@@ -238,12 +238,14 @@ def test_deb_installs_and_purges(deb, tmp_path):
     wants = "etc/systemd/system/multi-user.target.wants"
     (root / wants / "asymcc@fast.service").symlink_to("/usr/lib/systemd/system/asymcc@.service")
     (root / wants / "asymcc-thin.service").symlink_to("/usr/lib/systemd/system/asymcc-thin.service")
+    (root / wants / "asymcc-uplink@wan0.service").symlink_to("/usr/lib/systemd/system/asymcc-uplink@.service")
     run(*dpkg, "-r", "asymcc", env=env)
     kept = {
         *(f"etc/asymcc/{name}" for name in EXAMPLES),
         "etc/asymcc/fast.conf",
         f"{wants}/asymcc@fast.service",
         f"{wants}/asymcc-thin.service",
+        f"{wants}/asymcc-uplink@wan0.service",
     }
     assert ours() == kept
     run(*dpkg, "-P", "asymcc", env=env)
