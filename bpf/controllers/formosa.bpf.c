@@ -168,6 +168,12 @@ static inline u32 window_by_rounds(const struct formosa *f, const struct tcp_soc
 	return min(cwnd, W_MAX);
 }
 
+/* W is what leaves in this time, us. With fit_rtt W is fitted at the end of a round: the answers in it change no rate. */
+static inline u32 time_of_w(const struct formosa *f, const struct wire *w)
+{
+	return fit_rtt && sends_options(w) && w->fitted_srtt ? w->fitted_srtt : f->srtt_us;
+}
+
 /* --- sender's hooks -------------------------------------------------------------------------- */
 
 SEC("struct_ops/formosa_init")
@@ -251,7 +257,7 @@ void BPF_PROG(formosa_cong_control, struct sock *sk)
 	}
 	f->delivered = tp->delivered;
 	if (f->srtt_us) /* 2^20 * 2^16 * 10^6 * 2^8 < 2^64 */
-		pace(sk, mul_div((u64)f->w * min(tp->mss_cache, 65535) * 10000, percent, f->srtt_us));
+		pace(sk, mul_div((u64)f->w * min(tp->mss_cache, 65535) * 10000, percent, time_of_w(f, w)));
 }
 
 SEC("struct_ops/formosa_ssthresh")

@@ -153,6 +153,15 @@ def test_paces_w_over_the_rtt(formosa, srtt, w, mss):
     assert formosa.state()["tp"]["pacing_rate"] == w * mss * SECOND // srtt
 
 
+def test_answers_amid_a_round_change_no_rate_of_a_fitted_w(formosa):
+    """An upload's queue drains: the RTT is half, and W is that of the whole one until the round ends."""
+    at_w(formosa, 64, {"fit_rtt": 1})
+    formosa.poke(ca__srtt_us=400 * MS, wire__fitted_srtt=800 * MS, ca__ssthresh=64)
+    formosa.ack(n=0)
+    state = formosa.state()["tp"]
+    assert state["pacing_rate"] == 64 * state["mss_cache"] * SECOND // (800 * MS)
+
+
 def test_the_ack_of_our_syn_sets_no_rate(formosa):
     """If a route names the controller, the kernel handles it before `init`: on a state of zeros."""
     formosa.start(now=0)
