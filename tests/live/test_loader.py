@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from asymlab.guest import audit
 from tests.live.harness import (  # noqa: F401
     ASYMCC,
     ROOT,
@@ -404,3 +405,12 @@ def test_layout_of_fast():
     assert {"w_q8", "cwnd", "rtt_min"} <= {m["name"] for m in layout}
     ends = [m["offset"] + m["bytes"] for m in layout]
     assert all(end <= m["offset"] for end, m in zip(ends, layout[1:])) and ends[-1] <= 104
+
+
+def test_the_labs_audit_finds_what_the_kernel_has_and_nothing_that_is_gone(loaded):
+    before = audit.in_kernel()
+    name = loaded("fast")
+    there = {key: what for key, what in audit.in_kernel().items() if key not in before}
+    assert len(there) > 2 and all(audit.is_there(*key) for key in there)
+    asymcc("unload", name)
+    assert not audit.left_over(there)

@@ -74,6 +74,7 @@ PLACES = {
     "arch/x86/Makefile.um": "old\n",
     "arch/um/kernel/trap.c": "#include <skas.h>\n\tif (UPT_IS_USER(regs) && !SEGV_IS_FIXABLE(fi)) {\n",
     "mm/memory.c": "old\n",
+    "fs/kernfs/file.c": "\tssize_t len = min_t(size_t, iov_iter_count(iter), PAGE_SIZE);\n",
 }
 
 

@@ -276,6 +276,12 @@ EDITS: tuple[Edit | New, ...] = (
         "(512 << 10) >> PAGE_SHIFT;",
         where="65536 >> PAGE_SHIFT;",
     ),
+    Edit(
+        "fs/kernfs/file.c",
+        "a program reads the kernel's types, 2 MB, in a few calls: each takes two visits of the host's process",
+        r"^(\tssize_t len = min_t\(size_t, iov_iter_count\(iter\), )PAGE_SIZE\);",
+        r"\1of->prealloc_buf ? PAGE_SIZE : 64 << 10);",
+    ),
     # --- the job and its results
     New("arch/um/drivers/asymlab.c", "a file of the host, by which they come and go", SHARED.read_text()),
     New(
