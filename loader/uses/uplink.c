@@ -317,6 +317,7 @@ static void view(struct uplink_view *v, const struct uplink_seen *seen, __u64 no
 		v->bins[i] = b->number == number ? *b : (struct uplink_bin){ .number = number };
 	}
 	v->waits = waits > LOOKS / 2;
+	v->rtt = rtt;
 	v->silence = seen->waits_ns && seen->waits_ns < now ? fmax((now - seen->waits_ns) / 1e9 - rtt - SLACK, 0) : 0;
 }
 

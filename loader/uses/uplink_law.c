@@ -9,10 +9,12 @@
 #define NEWEST 5       /* bins with answers, of which the least wait is the queue */
 #define RECENT 0.2     /* s, or ten packets: of these the capacity */
 #define SHORTEST 0.05  /* s: less tells no capacity */
+#define STEP 0.005     /* of the rate: with it twice the rate is found in 3 s */
 #define NOISE_LEAST 0.00025
 #define NOISE_MOST 0.01
-#define LOST 0.05      /* share of the data: that many are lost where a queue overflows */
+#define LOST 0.03      /* share of the data: that many are lost where a queue overflows */
 #define FORGET 0.998   /* of the losses without a cause, each tick: half in 35 s */
+#define SETTLES 30     /* ticks after a search, or losses: before, the capacity is not known well */
 #define RESTS 1        /* s: losses that are seen so much later are of the rate before */
 #define DRAIN_AFTER 10 /* s of a queue: is its base right? */
 #define DRAIN 0.4      /* s */
@@ -25,7 +27,7 @@ void uplink_law_begin(struct uplink_law *l, double least, double most, double ra
 	l->most = most;
 	l->rate = rate ? rate : most;
 	l->mark = rate;
-	l->step = 0.003;
+	l->step = STEP;
 	l->noise = 0.0005;
 	l->searches = !rate;
 }
@@ -119,27 +121,40 @@ static double bits_between(const struct uplink_view *v, int a, int b)
 	return 8 * bytes;
 }
 
-/* C of this tick; 0: some packet of the last time found no queue, or there are too few. */
-static double capacity_of(const struct uplink_law *l, const struct uplink_view *v, double lost)
+/* Bits that left between two bins' packets, a second of those at the modem. */
+static double rate_between(const struct uplink_view *v, int first, int last, double lost)
 {
-	int last = last_heard(v, LAW_BINS), first = last, nr = 0;
-	double span = fmax(RECENT, 10 * packet_time(l)), time;
+	double time = (v->bins[last].at_ns - v->bins[first].at_ns) / 1e9;
 
-	for (int i = last; i >= 0 && v->bins[last].at_ns - v->bins[i].at_ns < span * 1e9; i--) {
-		if (!v->bins[i].answers)
-			continue;
-		if (wait_of(&v->bins[i]) <= threshold(l))
-			return 0;
-		first = i;
-		nr++;
-	}
-	if (nr < 4)
-		return 0;
-	time = (v->bins[last].at_ns - v->bins[first].at_ns) / 1e9;
 	if (time < SHORTEST)
 		return 0;
 	time += wait_of(&v->bins[last]) - wait_of(&v->bins[first]);
 	return time < BIN / 2 ? 0 : bits_between(v, first, last) * (1 - lost) / time;
+}
+
+/*
+ * The capacity by the newest answers. If each packet of the last time found a queue, it is that. If the last found none, it is not less:
+ * the modem has carried all. Else the packets tell nothing.
+ */
+static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, double queue, double lost)
+{
+	int last = last_heard(v, LAW_BINS), first = last, nr = 0;
+	double span = fmax(RECENT, 10 * packet_time(l)), least = INFINITY, now;
+
+	for (int i = last; i >= 0 && v->bins[last].at_ns - v->bins[i].at_ns < span * 1e9; i--) {
+		if (!v->bins[i].answers)
+			continue;
+		least = fmin(least, wait_of(&v->bins[i]));
+		first = i;
+		nr++;
+	}
+	now = nr < 4 ? 0 : rate_between(v, first, last, lost);
+	if (!now)
+		return;
+	if (least > threshold(l))
+		l->capacity = now < 0.8 * l->capacity || !l->capacity ? now : (l->capacity + now) / 2;
+	else if (queue <= threshold(l) && l->capacity && !lost) /* two packets more or less are chance */
+		l->capacity = fmax(l->capacity, now * (1 - 2 * packet_time(l) / RECENT));
 }
 
 /*
@@ -151,8 +166,6 @@ static double predicted(const struct uplink_law *l, const struct uplink_view *v,
 	int heard = last_heard(v, LAW_BINS);
 	double bits = 0;
 
-	if (heard < 0 || queue <= 3 * target(l))
-		return queue;
 	for (int i = heard + 1; i < LAW_BINS; i++)
 		bits += 8.0 * v->bins[i].bytes;
 	return fmax(queue + bits / l->capacity - (LAW_BINS - 1 - heard) * BIN, 0);
@@ -189,11 +202,13 @@ static void grow(struct uplink_law *l)
 
 static void follow(struct uplink_law *l, const struct uplink_view *v, double queue, bool busy)
 {
-	double window = 0.25 + 20 * l->noise, share = 1 + (target(l) - predicted(l, v, queue)) / window;
+	bool deep = queue > 3 * target(l);
+	double window = 0.25 + 20 * l->noise + (deep ? 0 : fmax(v->rtt - queue, 0));
+	double share = 1 + (target(l) - (deep ? predicted(l, v, queue) : queue)) / window;
 
 	l->searches = false;
-	l->step = 0.003;
-	if (!busy && queue <= 3 * target(l))
+	l->step = STEP;
+	if (!busy && !deep)
 		return;
 	l->mark = fmax(l->capacity, 0.9 * l->mark + 0.1 * l->capacity);
 	l->rate = l->capacity * fmin(fmax(share, 0.3), 1.05);
@@ -230,26 +245,27 @@ static bool overflows(struct uplink_law *l, double lost, double sent)
 	l->lost = lost;
 	l->rests = 2 * RESTS;
 	l->capacity = l->mark = sent * (1 - lost);
-	l->rate = fmin(l->rate, 0.95 * l->capacity);
+	l->rate = l->limit = fmin(l->rate, 0.95 * l->capacity);
 	return true;
 }
 
+static bool is_near(double a, double b)
+{
+	return a > 0.7 * b && b > 0.7 * a;
+}
+
 /*
- * A queue falls as the rate stays below what the modem carried. A wait that stays although the rate was low for a second is a longer
- * path, and no queue. The newest answers are to packets that left `late` ticks ago: rates of since then do not show yet.
+ * A longer path looks like a queue that stays the same however low the rate: what the modem carries falls with it, as it has no queue. The
+ * newest answers are to packets that left `late` ticks ago: rates of since then do not show yet.
  */
 static bool is_path(const struct uplink_law *l, const struct uplink_view *v, double queue)
 {
 	unsigned int late = ceil((LAW_BINS - 1 - last_heard(v, LAW_BINS)) * BIN / LAW_TICK), t = l->ticks;
-	double then = l->queues[(t - LAW_SECOND) % LAW_PEAKS], carried, due = 0;
+	double then = l->queues[(t - LAW_SECOND) % LAW_PEAKS], between = l->queues[(t - LAW_SECOND / 2) % LAW_PEAKS];
 
-	if (l->silent || late > LAW_PEAKS - LAW_SECOND || t <= LAW_PEAKS || then <= 2 * target(l) ||
-	    queue <= 2 * target(l))
-		return false;
-	carried = l->carried[(t - late - LAW_SECOND) % LAW_PEAKS];
-	for (unsigned int i = t - late - LAW_SECOND; i != t - late; i++)
-		due += LAW_TICK * fmax(1 - l->rates[i % LAW_PEAKS] / carried, 0);
-	return due > 0.1 && then - queue < 0.3 * fmin(due, then);
+	return !l->silent && late <= LAW_PEAKS - LAW_SECOND && t > l->begun + SETTLES && queue > 2 * target(l) &&
+	       is_near(then, queue) && is_near(between, queue) &&
+	       l->capacity < 0.75 * l->carried[(t - late - LAW_SECOND) % LAW_PEAKS];
 }
 
 /* A base that is too high hides a queue, and one that is too low makes one: both are set right by what is left after a drain. */
@@ -273,18 +289,18 @@ static double check_base(struct uplink_law *l, const struct uplink_view *v, doub
 
 double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 {
-	double queue = uplink_law_queue(v), sent = throughput(v), lost = lost_share(l, v), now, none;
+	double queue = uplink_law_queue(v), sent = throughput(v), lost = lost_share(l, v), none;
 	bool busy = v->waits || sent > 0.95 * l->rate;
 
 	learn_noise(l, v);
-	now = capacity_of(l, v, lost);
-	if (now)
-		l->capacity = now < 0.8 * l->capacity || !l->capacity ? now : (l->capacity + now) / 2;
+	learn_capacity(l, v, queue, lost);
 	l->sent[l->ticks % LAW_PEAKS] = sent;
 	none = check_base(l, v, queue);
 	l->queues[l->ticks % LAW_PEAKS] = none ? 0 : queue;
 	l->carried[l->ticks % LAW_PEAKS] = l->capacity ? fmin(l->rate, l->capacity) : l->rate;
-	l->rates[l->ticks++ % LAW_PEAKS] = l->rate;
+	if (l->searches || l->rests > 0)
+		l->begun = l->ticks;
+	l->ticks++;
 	if (none || endure(l, queue, v->silence, busy)) {
 		;
 	} else if ((busy || l->searches) && overflows(l, lost, sent)) {
@@ -296,6 +312,8 @@ double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 	} else if (busy && !l->searches && lost <= LOST + 1.5 * l->usual && l->drains <= 0) {
 		grow(l);
 	}
+	if (l->rests > 0) /* nothing is learned of a rate that grows meanwhile */
+		l->rate = fmin(l->rate, l->limit);
 	l->rate = fmin(fmax(l->rate, l->least), l->most);
 	return none;
 }

@@ -8,17 +8,19 @@
  *     C = B (1 - p) / (t2 + q2 - t1 - q1)     capacity, bit/s; p: the share of the data that was lost behind the shaper
  *     R = C (1 + (target - q) / window)       rate of the shaper, from 0.3 C to 1.05 C, and from `least` to `most`
  *
+ * Packets that found no queue tell a least of C: their bits over the time from the first to the last.
+ *
  * The queue follows dq/dt = R/C - 1 = (target - q) / window: by itself it settles with the time constant `window`. The loop has a delay D:
- * the RTT, up to 100 ms of a tick, and the 100 ms of which q is the least. It does not swing for D <= window / e, 92 ms, and is stable for
- * D < window pi / 2, 390 ms. A queue beyond three targets is taken less by what has left the modem since the newest answer's packet, so that
- * D is the tick alone while a deep queue falls.
+ * the RTT, up to 100 ms of a tick, and the 100 ms of which q is the least. It is stable for D < window pi / 2, which holds for an RTT of any
+ * length, as `window` has it, too. A queue beyond three targets is taken less by what has left the modem since the newest answer's packet: D is
+ * the tick alone while a deep queue falls, and `window` is without the RTT.
  *
  * The least wait of 20 ms is measured with noise: jitter, grants, the clock's ticks. Its deviation s is estimated from second differences,
  * which a queue that grows or falls evenly does not have. The threshold grows with it, and with the time of one packet, P:
  *
- *     threshold = 1.5 ms + 2.5 s + P    target = 5 ms + 3 s + P    window = 250 ms + 20 s
+ *     threshold = 1.5 ms + 2.5 s + P    target = 5 ms + 3 s + P    window = 250 ms + 20 s + RTT
  *
- * Without a queue, a rate that is in use grows: by 12 % a tick below 0.8 of the last capacity, 3 % below 0.97, then 0.3 % and 1.1 times
+ * Without a queue, a rate that is in use grows: by 12 % a tick below 0.8 of the last capacity, 3 % below 0.97, then 0.5 % and 1.1 times
  * that each tick, 5 % at most, and never beyond 1.25 of what was sent in a tick of the last 2 s.
  */
 #ifndef UPLINK_LAW_H
@@ -42,15 +44,16 @@ struct uplink_law {
 	double step; /* share by which the rate grows beyond `mark` */
 	double noise; /* s, of a bin's least wait */
 	double waits[2]; /* s, of the last two bins that count for the noise */
-	double sent[LAW_PEAKS], queues[LAW_PEAKS], rates[LAW_PEAKS], carried[LAW_PEAKS]; /* of the last ticks */
+	double sent[LAW_PEAKS], queues[LAW_PEAKS], carried[LAW_PEAKS]; /* of the last ticks */
 	double before; /* the rate before the silence */
 	double drains; /* s of a drain that are left; 0: none is under way */
 	double stands; /* s for which there has been a queue */
 	double lost, usual; /* share of losses: for which the rate was lowered last, and that no lower rate ends */
-	double rests; /* s until the effect of that is known */
+	double limit;            /* bit/s, till the effect of that is known ... */
+	double rests; /* ... in so many s */
 	unsigned long long heard; /* the last bin that counted for the noise */
 	unsigned long long forgiven; /* the last bin of which losses do not count */
-	unsigned int ticks;
+	unsigned int ticks, begun; /* in all, and when the last search, or the last losses, were over */
 	bool searches; /* no queue has been seen yet: the rate is `most` */
 	bool silent; /* nobody answers */
 };
@@ -59,6 +62,7 @@ struct uplink_law {
 struct uplink_view {
 	struct uplink_bin bins[LAW_BINS]; /* one after the other; the last one is over */
 	bool waits; /* packets waited in the shaper at most looks of the last tick */
+	double rtt;     /* s, of the last answers */
 	double silence; /* s beyond the RTT, for which nothing of what left was answered */
 };
 

@@ -68,6 +68,7 @@ def test_half_the_rate_is_followed_at_once_and_twice_in_seconds(law):
     assert min(tick.s for tick in between(ticks, 20, 60) if tick.rate < 10.5e6) < 20.7
     assert max(tick.queue_ms for tick in between(ticks, 21.5, 40)) < 40 and used(ticks, 21, 40, 10e6) > 0.9
     assert min(tick.s for tick in between(ticks, 40, 60) if tick.rate > 18e6) < 44
+    assert min(tick.rate for tick in between(ticks, 44, 50)) > 0.8 * RATE  # the first new queue tells no old capacity
 
 
 @pytest.mark.parametrize("jitter", [1, 5, 10])

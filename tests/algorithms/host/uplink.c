@@ -116,6 +116,7 @@ int main(int argc, char **argv)
 			if (at >= 0)
 				v.bins[i] = bins[at];
 		v.waits = looks > 60;
+		v.rtt = rtt + waits;
 		v.silence = silent_since ? fmax(step / 1e3 - silent_since - rtt - waits, 0) : 0;
 		looks = 0;
 		none = uplink_law_tick(&law, &v);
