@@ -263,3 +263,11 @@ def test_a_trace_into_what_can_block_is_refused(read, tmp_path):
         if reader is not None:
             os.close(reader)
     assert "not a regular file" in refused("trace", "--seconds", "1", "-o", "/dev/null")
+
+
+@pytest.mark.parametrize("closed", ["<&- >&-", "<&- >&- 2>&-", ">&-"])
+def test_no_message_goes_into_a_file_that_took_the_place_of_stdout(closed, tmp_path):
+    done = run("sh", "-c", f"exec {ASYMCC} trace --seconds 1 -o {tmp_path / 't'} {closed}", check=False)
+    data = (tmp_path / "t").read_bytes()
+    assert data[:8] == b"ASYMCCT1" and len(data) % 64 == 0 and done.returncode == 1
+    assert done.stderr == ("" if "2>" in closed else "asymcc: cannot write the output: Bad file descriptor\n")
