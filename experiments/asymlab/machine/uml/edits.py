@@ -39,6 +39,22 @@ class New:
 
 # Settings of a network namespace, net.ipv4..., that the edits in net/ bring.
 RECOVERIES = ("tcp_newreno_impatient", "tcp_reno_classic")
+PROCESS = "arch/um/os-Linux/skas/process.c"
+VISITS = "\t\t\t\thandle_trap(pid, regs);\n"  # 6.12 has them so
+KEPT_FP = """int um_fp_of; /* the process that was visited last, and what its floating-point registers were then */
+static unsigned long last_fp[MAX_FP_NR];
+
+static int has_fp(int pid, const unsigned long *fp)
+{
+	unsigned long difference = pid ^ um_fp_of;
+	int i;
+
+	for (i = 0; i < MAX_FP_NR; i++)
+		difference |= fp[i] ^ last_fp[i];
+	return !difference;
+}
+
+"""
 SPDX = "/* SPDX-License-Identifier: GPL-2.0 */\n"
 EDITS: tuple[Edit | New, ...] = (
     # --- BPF: x86's own JIT, tracing, storage of sockets
@@ -275,6 +291,27 @@ EDITS: tuple[Edit | New, ...] = (
         r"65536 >> PAGE_SHIFT;",
         "(512 << 10) >> PAGE_SHIFT;",
         where="65536 >> PAGE_SHIFT;",
+    ),
+    Edit(
+        PROCESS,
+        "a process that goes on as it stopped keeps its floating-point registers: to give them takes as long as a call",
+        r"^(void userspace\(struct uml_pt_regs \*regs)",
+        KEPT_FP + r"\1",
+        where=VISITS,
+    ),
+    Edit(
+        PROCESS,
+        "the same",
+        r"if \(put_fp_registers\(pid, regs->fp\)\)",
+        "if (!has_fp(pid, regs->fp) && put_fp_registers(pid, regs->fp))",
+        where=VISITS,
+    ),
+    Edit(
+        PROCESS,
+        "the same",
+        r"^(\t\tUPT_SYSCALL_NR\(regs\) = -1;)",
+        r"\t\tum_fp_of = pid;\n\t\tmemcpy(last_fp, regs->fp, sizeof(last_fp));\n\n\1",
+        where=VISITS,
     ),
     Edit(
         "fs/kernfs/file.c",
