@@ -321,7 +321,7 @@ soak: build $(IMAGE) $(ASYMLAB) ## load, connect and send at length, as root, re
 # --- the tree -----------------------------------------------------------------------------
 lock: ## renew requirements.lock from pyproject.toml
 	$(Q)python3 -m venv $(B)/lock && $(B)/lock/bin/pip install -q pip-tools
-	$(Q)$(B)/lock/bin/pip-compile -q --extra build --extra test --extra lint --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
+	$(Q)$(B)/lock/bin/pip-compile -q --extra build --extra cluster --extra report --extra test --extra lint --allow-unsafe --generate-hashes --no-emit-index-url --no-emit-find-links \
 		--strip-extras --no-header -o requirements.lock pyproject.toml
 
 clean: ## remove build/

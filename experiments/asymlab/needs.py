@@ -6,8 +6,10 @@ A need is a program, by its name, or a file, by its place.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
+import sys
 from collections.abc import Iterable
 
 from . import LabError
@@ -59,6 +61,22 @@ def check(needs: Iterable[str], option: str = "", instead: str = "") -> None:
     """LabError with all that is missing. option: of `make deps`; instead: what else the user may do."""
     if lacks := [need for need in needs if not there(need)]:
         raise LabError(f"{', '.join(lacks)}: not installed; {how(lacks, option)}{instead and f'. {instead}'}")
+
+
+EXTRAS = {"report": "matplotlib", "cluster": "distributed"}  # of pyproject.toml: what some installations do without
+
+
+def lack(extra: str) -> str:
+    """The line that tells how to install what an extra brings; nothing if it is there."""
+    package = EXTRAS[extra]
+    if importlib.util.find_spec(package):
+        return ""
+    return f"{package}: not installed; run: {sys.executable} -m pip install {package}"
+
+
+def check_extra(extra: str) -> None:
+    if line := lack(extra):
+        raise LabError(line)
 
 
 def building(option: str = "") -> str:

@@ -18,4 +18,4 @@ def read(file: Path, most: int) -> bytes:
             raise LabError(f"{file}: not a regular file")
         if about.st_size > most:
             raise LabError(f"{file}: {about.st_size} bytes, more than the {most} that it may have")
-        return opened.read(most)
+        return opened.read(about.st_size)

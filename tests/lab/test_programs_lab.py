@@ -91,7 +91,7 @@ def test_iperf3_tells_what_the_tracer_and_the_link_tell_and_repeats():
     assert download["queue_delay_mean_s"] == pytest.approx(first.metrics["forward"]["queue_delay_mean_s"], rel=0.15)
     page = pages.render(first)
     assert "Connections of programs" in page and page.count("<figure") == 2
-    frame = asymlab.connections([first]).to_pylist()
+    frame = asymlab.connections([first])
     assert [row["flow"] for row in frame] == [0, 1, 2, 3] and frame[3]["rtt_p50_s"] == download["rtt_s"]["p50"]
 
 

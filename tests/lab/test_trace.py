@@ -8,7 +8,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.guest.protocol import FLOW_PORT
-from asymlab.results import trace
+from asymlab.results import tables, trace
 
 ZERO = 10**9
 
@@ -53,9 +53,9 @@ def rows(state: np.ndarray) -> list[tuple]:
 
 
 def test_two_parts_make_the_state_of_the_ack_before_them():
-    tables = parse(whole(0, 0.5, 10), ack(1, 0.6), whole(1, 0.7, 20), whole(0, 0.8, 30))
-    assert rows(tables["state"]) == [(0, 0.5, 10, 11), (1, 0.7, 20, 21), (0, 0.8, 30, 31)]
-    assert list(tables["acks"]["flow"]) == [0, 1, 1, 0]
+    parts = parse(whole(0, 0.5, 10), ack(1, 0.6), whole(1, 0.7, 20), whole(0, 0.8, 30))
+    assert rows(parts["state"]) == [(0, 0.5, 10, 11), (1, 0.7, 20, 21), (0, 0.8, 30, 31)]
+    assert list(parts["acks"]["flow"]) == [0, 1, 1, 0]
     assert len(parse(ack(0, 1))["state"]) == len(parse()["state"]) == 0
 
 
@@ -99,15 +99,15 @@ def test_decoded_by_each_controllers_layout(tmp_path):
     records = [part(0, 0, bytes(private[:56])), part(0, 1, bytes(private[56:]))]
     state = parse(ack(0, 0.5), *records, whole(1, 0.6, 0), whole(2, 0.7, 7))["state"]
     flows = [{"id": i, "controller": c} for i, c in enumerate(("ours", "reno", "other"))]
-    tables = trace.decode(
+    states = trace.decode(
         state, flows, {"ours": {"state": MEMBERS}, "other": {"state": MEMBERS[:1]}, "plain": {"state": []}}
     )
-    assert sorted(tables) == ["state-other", "state-ours"]
-    trace.write(tables, tmp_path)
-    ours = trace.read(tmp_path, "state-ours")
+    assert sorted(states) == ["state-other", "state-ours"]
+    tables.write(states, tmp_path)
+    ours = tables.read(tmp_path, "state-ours")
     assert ours.dtype.names == ("flow", "t", "on", "across", "diff") and ours.tolist() == [(0, 0.5, 1, 2**40 + 3, -5)]
     assert [ours.dtype[m] for m in ("on", "across", "diff")] == [np.uint8, np.uint64, np.int32]
-    assert trace.read(tmp_path, "state-other").tolist() == [(2, 0.7, 7)]
+    assert tables.read(tmp_path, "state-other").tolist() == [(2, 0.7, 7)]
 
 
 @pytest.mark.parametrize("name", ["on", "t", "flow"])

@@ -267,7 +267,7 @@ def test_no_scheduler(scenario_file):
 @pytest.mark.parametrize(
     "code, absent",
     [
-        ("cli.parser().format_help()", "numpy pyarrow pydantic rich matplotlib dask distributed"),
+        ("cli.parser().format_help()", "numpy pydantic rich matplotlib dask distributed"),
         ("[cli.command(name) for name in cli.COMMANDS]", "matplotlib dask distributed"),
     ],
 )

@@ -167,7 +167,7 @@ def make(
     job, left = job_of(controllers, seed, reverse_bps), agent_of(not invalid)
     key = store.key_of({"name": name})
     (folder / key).mkdir()
-    trace.write(arrays, folder / key)
+    tables.write(arrays, folder / key)
     if id in CAPTURED:
         for side in ("forward", "reverse"):
             (folder / key / f"{side}.pcap").write_bytes(packets_of_formosa(rounds=round(DURATION / 0.8e-3 / 5)))

@@ -70,7 +70,6 @@ def write_report(folder: Path) -> Path:
     for name, points in (("fast-one", 1), ("fast-two", 10_000), ("fusion-one", 1)):
         rows = [figuredata.COLUMNS, *[point] * points]
         (folder / "figures" / f"{name}.csv").write_text("".join(",".join(map(str, row)) + "\n" for row in rows))
-        (folder / "figures" / f"{name}.parquet").write_bytes(figuredata.parquet([point] * points))
     Image.new("RGB", (300, 150)).save(folder / "figures" / "fast-two.png")
     Image.new("RGB", (300, 150)).save(folder / "figures" / "fusion-one.png")  # of another paper
     return write(folder, [CLAIM], RUNS)

@@ -26,7 +26,7 @@ def kept(tmp_path, monkeypatch) -> list[store.Run]:
     runs = []
     for seed in (3, 1, 2):
         run = keep(make(tmp_path, "FA-T2", {"flows.controller": "fast"} if seed == 3 else {}, seed=seed), tmp_path)
-        os.utime(run.folder / "acks.parquet", ns=(len(runs), len(runs)))
+        os.utime(run.folder / "acks.npz", ns=(len(runs), len(runs)))
         runs.append(run)
     return runs
 
@@ -61,7 +61,7 @@ def test_no_store_has_no_runs(tmp_path, monkeypatch):
 
 
 def test_flows_are_a_table_with_a_row_each(kept):
-    rows = asymlab.flows(asymlab.runs()).to_pylist()
+    rows = asymlab.flows(asymlab.runs())
     assert [(r["seed"], r["flow"], r["controller"]) for r in rows] == [
         (2, 0, "fast"),
         (2, 1, "fast500"),
@@ -78,21 +78,20 @@ def test_flows_are_a_table_with_a_row_each(kept):
 def test_programs_are_a_table_with_a_row_each(kept, monkeypatch):
     page = {"host": "laptop", "start_s": 1.0, "end_s": 2.5, "exit": 0, "result": {"bytes": 7}}
     monkeypatch.setattr(store.Run, "programs", {"page": page})
-    (row,) = asymlab.programs(kept[:1]).to_pylist()
+    (row,) = asymlab.programs(kept[:1])
     assert row["key"] == kept[0].key
     assert (row["program"], row["host"], row["took"], row["result.bytes"]) == ("page", "laptop", 1.5, 7.0)
 
 
 def test_replies_have_columns(kept):
     kept[0].metrics["flows"][0]["reply_s"] = {"p50": 0.25}
-    assert asymlab.flows(kept[:1])["reply_p50_s"].to_pylist()[0] == 0.25
+    assert [row["reply_p50_s"] for row in asymlab.flows(kept[:1])] == [0.25]
 
 
-def test_values_of_several_kinds_are_texts(kept):
-    for run, value in zip(kept, (1, "1mbit", [2, 3]), strict=True):
-        run.record["point"] = {"x": value}
-    assert asymlab.flows(kept)["x"].to_pylist() == ["1", "1mbit", "1mbit", "[2, 3]", "[2, 3]"]
-    assert asymlab.flows([]).num_rows == 0
+def test_all_rows_have_all_columns(kept):
+    rows = asymlab.flows(kept)
+    assert {tuple(row) for row in rows} == {tuple(rows[0])} and "flows.controller" in rows[1]
+    assert asymlab.flows([]) == []
 
 
 def test_a_wrong_scenario_is_one_line(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from asymlab import LabError
 from asymlab.machine.image import DEFAULT_KERNEL
 from asymlab.report import compare, parting, report
 from asymlab.report.judged import interval
-from asymlab.results import store, trace
+from asymlab.results import store, tables
 from tests import shared
 from tests.report import small
 from tests.report.madeup import keep, make
@@ -253,10 +253,10 @@ def kept(tmp_path, monkeypatch):
 
     def made(name: str = "fast", mbps: float = 25, seed: int = 1, change=lambda tables: None) -> Path:
         one = make(tmp_path, "FA-4", {"flows.controller": name}, mbps=mbps, seed=seed)
-        tables = {table: trace.read(one.folder, table) for table in ("acks", "goodput", "links")}
-        change(tables)
-        trace.write(tables, one.folder)
-        digest = hashlib.sha256(pickle.dumps(tables)).hexdigest()
+        arrays = {table: tables.read(one.folder, table) for table in ("acks", "goodput", "links")}
+        change(arrays)
+        tables.write(arrays, one.folder)
+        digest = hashlib.sha256(pickle.dumps(arrays)).hexdigest()
         identity = one.record["identity"] | {"made": digest + name}
         return keep(
             store.Run(one.folder, one.record | {"identity": identity, "result_sha256": digest}), tmp_path

@@ -53,7 +53,7 @@ def test_page_shows_every_verdict_figure_and_run(full, runs):
         assert (folder / "figures" / f"{f.id}.png").stat().st_size > 10_000 and (
             folder / "figures" / f"{f.id}.svg"
         ).exists()
-        assert {"svg", "png", "csv", "parquet"} == {file.suffix[1:] for file in (folder / "figures").glob(f"{f.id}.*")}
+        assert {"svg", "png", "csv"} == {file.suffix[1:] for file in (folder / "figures").glob(f"{f.id}.*")}
     for r in runs:
         assert r.record["name"] in page.text and f"run-{r.record['key']}" in page.ids
     assert (

@@ -12,12 +12,12 @@ import pickle
 import random
 import struct
 import tarfile
+import tracemalloc
+import zipfile
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from asymlab import LabError, printable
@@ -250,7 +250,7 @@ def test_the_cpu_is_busy_with_what_it_executed_whatever_the_kernel_says(task, sh
     assert run.valid == valid and run.record["agent"]["cpu_busy"] == pytest.approx(share)
 
 
-@pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run.json", "acks.parquet", "x/y", ""])
+@pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run.json", "acks.npz", "x/y", ""])
 def test_no_other_file_is_stored(task, tmp_path, name):
     with pytest.raises(LabError, match="none that an agent leaves"):
         save(task, left(task) | {name: b""})
@@ -331,7 +331,7 @@ def read_all(key: str) -> None:
     run.capture("forward")
 
 
-@pytest.mark.parametrize("name", ["run.json", "forward.pcap", "acks.parquet", "links.parquet", "state-fast.parquet"])
+@pytest.mark.parametrize("name", ["run.json", "forward.pcap", "acks.npz", "links.npz", "state-fast.npz"])
 def test_a_damaged_run(task, name, capsys):
     """A colleague may have sent it so, or a disk may have left it so."""
     capture = PCAP + b"".join(struct.pack("<IIII", i, 0, len(p), 60) + p for i, p in enumerate(5 * [packet()]))
@@ -384,9 +384,9 @@ def test_a_stored_run_that_was_changed_is_noticed(task, change):
 
 def test_a_table_that_was_changed_is_noticed(task):
     run = save(task, left(task))
-    trace.write({"acks": np.zeros(len(run.acks) + 1, run.acks.dtype)}, run.folder)
+    tables.write({"acks": np.zeros(len(run.acks) + 1, run.acks.dtype)}, run.folder)
     store.table.cache_clear()
-    with pytest.raises(LabError, match="acks.parquet: no table of a run .it was changed after it was stored"):
+    with pytest.raises(LabError, match="acks.npz: no table of a run .it was changed after it was stored"):
         _ = store.find(task.key).acks
 
 
@@ -411,27 +411,75 @@ def test_new_metrics_of_a_store_that_cannot_be_written(task, monkeypatch):
     assert (run.folder / "run.json").read_bytes() == before and len(list(store.runs())) == 1
 
 
-@pytest.mark.parametrize("name, column", [("acks", "cwnd"), ("links", "dev"), ("state-fast", "x")])
-def test_a_small_file_takes_no_gigabytes(task, name, column):
-    """Ten million rows in some kilobytes; one long name in each of a million."""
-    run = save(task, left(task))
-    rows, value = (1_000_000, "x" * 4000) if column == "dev" else (10_000_000, 1)
-    columns = {c: pa.array(np.zeros(1, "i4")) for c in trace.TABLES.get(name, trace.STATE_COLUMNS)}
-    code = pa.array(np.zeros(rows, "i4"))
-    columns = {c: pa.DictionaryArray.from_arrays(code, pa.array([value if c == "dev" else 1])) for c in columns}
-    pq.write_table(pa.table(columns), run.folder / f"{name}.parquet", compression="zstd")
-    assert (run.folder / f"{name}.parquet").stat().st_size < 4 << 20
-    store.table.cache_clear()
-    with pytest.raises(LabError, match="that would take|a device with a long name"):
-        tables.read(run.folder, name, None)
+def column(values: np.ndarray) -> bytes:
+    out = io.BytesIO()
+    np.save(out, values, allow_pickle=True)
+    return out.getvalue()
 
 
-def test_names_that_are_numbers(task):
-    run = save(task, left(task))
-    pq.write_table(pa.table({"dev": pa.array([1.5])}), run.folder / "acks.parquet")
-    store.table.cache_clear()
-    with pytest.raises(LabError, match=r"acks.parquet: no table of a run \(column 'dev' has no names\)"):
-        tables.read(run.folder, "acks", None)
+def archive(file: Path, columns: dict[str, bytes], kind: int = zipfile.ZIP_DEFLATED) -> None:
+    with zipfile.ZipFile(file, "w", kind) as out:
+        for name, data in columns.items():
+            out.writestr(f"{name}.npy", data)
+
+
+@pytest.mark.parametrize("name", ["acks", "links", "state-fast"])
+def test_a_small_file_takes_no_gigabytes(tmp_path, name):
+    """Ten million rows in some kilobytes. An archive that says less than it holds gives what it says."""
+    names = (*trace.TABLES.get(name, trace.STATE_COLUMNS), "more", "most")
+    file = tmp_path / f"{name}.npz"
+    archive(file, dict.fromkeys(names, column(np.zeros(10_000_000))))
+    assert file.stat().st_size < 4 << 20
+    with pytest.raises(LabError, match=f"{name}.npz: no table of a run .* that would take"):
+        tables.read(tmp_path, name)
+    size = struct.pack("<I", 128 + 80_000_000)
+    assert (data := file.read_bytes()).count(size) == 2 * len(names)
+    file.write_bytes(data.replace(size, struct.pack("<I", 200)))
+    tracemalloc.start()
+    with pytest.raises(LabError, match="no table of a run"):
+        tables.read(tmp_path, name)
+    assert tracemalloc.get_traced_memory()[1] < 32 << 20
+    tracemalloc.stop()
+
+
+HUGE = column(np.zeros(1)).replace(b"(1,), }" + 13 * b" ", b"(" + 13 * b"9" + b",), } ")
+
+
+@pytest.mark.parametrize(
+    "name, data, reason",
+    [
+        ("dev", column(np.array([1.5])), "column 'dev' has no names"),
+        ("dev", column(np.array(["x" * 4000])), "column 'dev' has no names"),
+        ("dev", column(np.array(["\x7f[2J"], "U16")), "column 'dev' has no names of devices"),
+        ("dev", column(np.full(16, 0x7FFFFFFF, "<u4").view("U16")), "column 'dev' has no names of devices"),
+        ("t", column(np.array(["x"])), "column 't' has no numbers"),
+        ("t", column(np.array([print], object)), "column 't' has no numbers"),
+        ("t", column(np.zeros(2)), "several lengths"),
+        ("t", column(np.zeros((1, 1))), "column 't' is cut off"),
+        ("t", column(np.zeros(1))[:-1], ""),
+        ("t", HUGE, "column 't' is cut off"),
+        ("t", b"x", ""),
+        ("../x", column(np.zeros(1)), "a column '../x.npy'"),
+        ("x" * 65, column(np.zeros(1)), "a column 'x"),
+        (None, b"", "no column 'dev'"),
+    ],
+)
+def test_a_table_that_is_none(tmp_path, name, data, reason):
+    assert len(HUGE) == len(column(np.zeros(1)))
+    good = {c: column(np.zeros(1, "U16" if c == "dev" else "f8")) for c in trace.TABLES["links"]}
+    archive(tmp_path / "links.npz", good)
+    assert len(tables.read(tmp_path, "links")) == 1
+    if name is None:
+        del good["dev"]
+    archive(tmp_path / "links.npz", good | ({name: data} if name else {}))
+    with pytest.raises(LabError, match=f"links.npz: no table of a run .*{reason}.*; remove its folder"):
+        tables.read(tmp_path, "links")
+
+
+def test_a_table_packed_by_what_knows_no_bounds(tmp_path):
+    archive(tmp_path / "links.npz", {"t": column(np.zeros(1))}, zipfile.ZIP_LZMA)
+    with pytest.raises(LabError, match="links.npz: no table of a run .a column 't.npy'"):
+        tables.read(tmp_path, "links")
 
 
 # --- workers -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.report import drawing, pages, report
-from asymlab.results import store, trace
+from asymlab.results import store, tables
 from tests.report.madeup import Page, make, results_of, run_page
 
 pytestmark = pytest.mark.slow
@@ -77,25 +77,25 @@ def test_series_of_a_run_are_those_measured(tmp_path):
 
 def test_timeouts_retransmissions_and_drops_are_marked(tmp_path):
     run = make(tmp_path, "FA-4")
-    tables = {name: trace.read(run.folder, name) for name in ("acks", "links")}
-    tables["acks"]["ca_state"] = 0
-    tables["acks"]["ca_state"][200:203] = 4
-    tables["acks"]["retrans"][100:] = 1
-    tables["links"]["drops"][(tables["links"]["dev"] == "left-right") & (tables["links"]["t"] > 2.95)] = 5
-    trace.write(tables, run.folder)
+    arrays = {name: tables.read(run.folder, name) for name in ("acks", "links")}
+    arrays["acks"]["ca_state"] = 0
+    arrays["acks"]["ca_state"][200:203] = 4
+    arrays["acks"]["retrans"][100:] = 1
+    arrays["links"]["drops"][(arrays["links"]["dev"] == "left-right") & (arrays["links"]["t"] > 2.95)] = 5
+    tables.write(arrays, run.folder)
     run = store.Run(run.folder, run.record | {"result_sha256": "cd" * 32})
     window, _, queue = pages.time_axes(run).axes[:3]
     at = {line.get_label(): line.get_xdata() for ax in (window, queue) for line in ax.lines}
-    t = tables["acks"]["t"]
+    t = arrays["acks"]["t"]
     assert list(at["timeout"]) == [t[200]] and len(at["recovery from a loss"]) == 0
     assert set(at["retransmission"]) == {t[100]} and at["drop"] == pytest.approx([3.0])
 
 
 def test_without_rack_the_smoothed_rtt_is_drawn(tmp_path):
     run = make(tmp_path, "FA-4")
-    acks = trace.read(run.folder, "acks")
+    acks = tables.read(run.folder, "acks")
     acks["rtt_us"], acks["srtt_us"] = 0, 77_000
-    trace.write({"acks": acks}, run.folder)
+    tables.write({"acks": acks}, run.folder)
     run = store.Run(run.folder, run.record | {"result_sha256": "ef" * 32})
     with drawing.style():
         rtt = pages.time_axes(run).axes[3]
@@ -162,8 +162,8 @@ def test_many_pages_are_drawn_by_several_processes(tmp_path, monkeypatch):
 def test_a_run_that_cannot_be_drawn_is_named(tmp_path, monkeypatch, cores):
     monkeypatch.setattr(pages, "CACHE", tmp_path / "cache")
     runs = [make(tmp_path, "FA-4", seed=seed) for seed in range(1, 6 + 1)]
-    (runs[3].folder / "acks.parquet").write_bytes(b"no table")
-    with pytest.raises(LabError, match=f"{runs[3].folder}/acks.parquet: no table of a run") as error:
+    (runs[3].folder / "acks.npz").write_bytes(b"no table")
+    with pytest.raises(LabError, match=f"{runs[3].folder}/acks.npz: no table of a run") as error:
         pages.up_to_date(runs, cores=cores)
     assert "\n" not in str(error.value)
 

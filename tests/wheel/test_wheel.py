@@ -9,6 +9,7 @@ import re
 import shutil
 import stat
 import subprocess
+import sys
 import tarfile
 import zipfile
 
@@ -217,6 +218,18 @@ def test_it_runs_where_nothing_is_installed_with_the_bytes_of_a_clone(installed,
     of_clone = run(f"{REPO}/{CANARY}", "6.12-uml").record
     assert json.loads(record.read_text())["result_sha256"] == of_clone["result_sha256"]
     assert [f.name for f in (tmp_path / "home").glob("image/*")] == []
+
+
+@needs_engine
+@pytest.mark.lab
+def test_what_it_does_without_extras_is_said(installed):
+    p = installed("run", CANARY)
+    how = f"matplotlib: not installed; run: {sys.executable} -m pip install matplotlib"
+    assert p.returncode == 0 and f"\nno page: {how}\n" in p.stderr and "result_sha256" in p.stderr, p.stderr
+    one_line(installed("dossier", "cubic", "--engine", "uml"), how)
+    one_line(installed("suite", "theorem", "--engine", "uml"), how)
+    p = installed("run", CANARY, "--engine", "uml", "--fresh", "--scheduler", "tcp://127.0.0.1:1")
+    one_line(p, "distributed: not installed; run: ")
 
 
 @needs_engine

@@ -24,6 +24,7 @@ from .. import LabError
 from ..console import console
 from ..controllers import LINUX
 from ..machine.image import Image
+from ..needs import check_extra
 from ..paths import BUILD, near
 from ..plan import base, objects, scenario
 from ..plan.toml import inline
@@ -39,6 +40,7 @@ FOLDER = BUILD / "dossier"
 
 
 def plan(name: str, guest: Image, seeds: int | None, to: Path | None) -> Plan:
+    check_extra("report")
     name = objects.absolute(name, LINUX)
     return of(name, questions().RIVALS, guest, seeds, to or FOLDER / called(name))
 

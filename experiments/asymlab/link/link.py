@@ -27,6 +27,7 @@ from ..machine.image import Image
 from ..paths import BUILD, near
 from ..plan import scenario
 from ..plan.toml import toml
+from ..report.drawing import keep
 from ..results.store import CPU_LIMIT, Run
 from ..run import cost
 from ..run.tasks import Task, plan_runs
@@ -176,5 +177,5 @@ def answer(link: Link, controllers: list[str], tasks: list[Task], guest: Image, 
     for line in words(link, rows):
         console.print(line)
     file = FOLDER / f"{link.name}.png"
-    file.write_bytes(picture(link, [r for r in rows if r.run.valid and r.rtt < float("inf")]))
-    console.print(f"\npicture: {near(file)}\nscenario: {near(tasks[0].case.file)}")
+    valid = [row for row in rows if row.run.valid and row.rtt < float("inf")]
+    console.print(f"\n{keep(file, lambda: picture(link, valid))}\nscenario: {near(tasks[0].case.file)}")

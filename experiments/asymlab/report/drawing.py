@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from ..needs import lack
+from ..paths import near
 
 if TYPE_CHECKING:  # matplotlib takes half a second; only who draws pays
     import matplotlib.figure
@@ -49,6 +53,14 @@ def style() -> Iterator[None]:
         matplotlib.rcdefaults()
         matplotlib.rcParams.update(STYLE)
         yield
+
+
+def keep(file: Path, draw: Callable[[], bytes]) -> str:
+    """Write a picture beside an answer that does without it; the line that tells where it is, or what it takes."""
+    if reason := lack("report"):
+        return f"no picture: {reason}"
+    file.write_bytes(draw())
+    return f"picture: {near(file)}"
 
 
 def thin(t, y, points: int = 2000) -> tuple[np.ndarray, np.ndarray]:

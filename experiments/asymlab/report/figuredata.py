@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    import pyarrow
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -233,22 +232,9 @@ def styles(figure: Figure) -> dict[tuple, str]:
     return {look: labels.pop() for look, labels in found.items() if len(labels) == 1}
 
 
-def files(figure: Figure) -> dict[str, bytes]:
-    """kind -> content."""
-    data = rows(figure)
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
+def as_csv(figure: Figure) -> bytes:
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
     writer.writerow(COLUMNS)
-    writer.writerows([f"{v:.9g}" if isinstance(v, float) else v for v in row] for row in data)
-    return {"csv": text.getvalue().encode(), "parquet": parquet(data)}
-
-
-def parquet(data: list[tuple]) -> bytes:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    kinds = {c: pa.string() if c in COLUMNS[:5] else pa.float64() for c in COLUMNS}
-    table: pyarrow.Table = pa.table({c: pa.array([row[i] for row in data], kinds[c]) for i, c in enumerate(COLUMNS)})
-    out = io.BytesIO()
-    pq.write_table(table, out, compression="zstd")
-    return out.getvalue()
+    writer.writerows([f"{v:.9g}" if isinstance(v, float) else v for v in row] for row in rows(figure))
+    return out.getvalue().encode()

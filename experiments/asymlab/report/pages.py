@@ -26,6 +26,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from .. import LabError
 from ..console import console
 from ..guest.job import Bottleneck
+from ..needs import lack
 from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION, YELLOW
 from ..paths import BUILD, TEMPLATES
 from ..plan.opportunities import BYTES, Opportunities, kept
@@ -439,6 +440,9 @@ def up_to_date(
 ) -> dict[str, Path]:
     """A page for each run, by key; those that are missing or out of date are drawn.
     `meanwhile` is called once, while other processes draw, if there are many to draw."""
+    if runs and (reason := lack("report")):
+        console.print(f"no page: {reason}")
+        return {}
     code, cache = version(), CACHE / "in-report" if in_report else CACHE
     wanted = {
         r.key: cache
@@ -512,7 +516,7 @@ def draw(
 def save(run: Run, file: Path, in_report: bool) -> str:
     try:
         text = render(run, in_report)
-    except (OSError, ValueError, KeyError) as e:  # Arrow's errors are among them
+    except (OSError, ValueError, KeyError) as e:
         raise LabError(
             f"{run.folder}: cannot be drawn ({type(e).__name__}: {e}); remove it, the run will be repeated"
         ) from None

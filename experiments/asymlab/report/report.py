@@ -17,6 +17,7 @@ from itertools import groupby
 from pathlib import Path
 
 from .. import LabError
+from ..needs import check_extra
 from ..results import store
 from ..results.breakdown import directions
 from ..results.store import Run
@@ -65,12 +66,13 @@ def figures_of(paper, results: Results) -> list[Figure]:
 
 
 def drawn(figure: Figure) -> dict[str, bytes]:
-    """The figure as SVG and PNG, without date and version, and its data as CSV and Parquet."""
+    """The figure as SVG and PNG, without date and version, and its data as CSV."""
     with style():
         return {
             "svg": saved(figure, "svg", metadata={"Date": None, "Creator": None}),
             "png": saved(figure, "png", dpi=150),
-        } | figuredata.files(figure.figure)
+            "csv": figuredata.as_csv(figure.figure),
+        }
 
 
 def saved(figure: Figure, kind: str, **options) -> bytes:
@@ -165,6 +167,7 @@ def summary(run: Run) -> dict:
 
 def check(folder: Path) -> None:
     """A report replaces its folder: refuse one that holds anything else."""
+    check_extra("report")
     try:
         others = sorted({file.name for file in folder.iterdir()} - CONTENTS) if folder.exists() else []
     except OSError as e:

@@ -3,7 +3,7 @@
 
     build/store/KEY/run.json                metrics, self-check, provenance, the command that repeats it, the hash of
                     each table (tables) and of run.json's own rest (record_sha256)
-    build/store/KEY/{acks,goodput,links}.parquet, and state-CONTROLLER.parquet where run.trace_state is set,
+    build/store/KEY/{acks,goodput,links}.npz, and state-CONTROLLER.npz where run.trace_state is set,
                     forward.pcap and reverse.pcap where run.capture is; forward-2.pcap of the second hop, ...
 
 A folder appears whole or not at all; one that is there is never computed again.
@@ -146,7 +146,7 @@ class Run:
     def state(self, flow: int) -> np.ndarray:
         """The private state of a flow's controller as each ACK arrived: flow, t, and its members (trace.py)."""
         name = f"state-{next(f.controller for f in self.job.flows if f.id == flow)}"
-        if not (self.folder / f"{name}.parquet").exists():
+        if not (self.folder / f"{name}.npz").exists():
             raise LabError(
                 f"{self.folder}: no state of flow {flow}: it takes run.trace_state and a controller with STATE()"
             )
@@ -181,7 +181,7 @@ def runs() -> Iterator[Run]:
 
     def age(folder: Path) -> int:
         try:
-            return (folder / "acks.parquet").stat().st_mtime_ns  # run.json is written anew with the metrics
+            return (folder / "acks.npz").stat().st_mtime_ns  # run.json is written anew with the metrics
         except OSError:
             return 0  # held() tells why, or it is gone since
 
@@ -340,7 +340,7 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
         STORE.mkdir(parents=True, exist_ok=True)
         part = Path(tempfile.mkdtemp(dir=STORE, prefix=".part-"))
         try:
-            trace.write(arrays, part)
+            tables.write(arrays, part)
             for name in files.keys() - {"agent.json", "trace.bin"}:  # kept as they are
                 (part / name).write_bytes(files[name])
             record["tables"] = tables.digests(part)

@@ -1,72 +1,101 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The tables of a stored run, read back: as they were stored, and no larger than memory holds.
+"""The tables of a run, as NumPy's archives: NAME.npz has an array for each column, `numpy.load` reads it.
 
-A Parquet file of a megabyte may stand for gigabytes. So its size in memory is computed before any of it is read.
+They are read back as they were stored, and no larger than memory holds: an archive of a megabyte may stand for
+gigabytes, so each size is known before anything is unpacked.
 """
 
 from __future__ import annotations
 
 import hashlib
+import io
+import re
+import zlib
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, BadZipFile, ZipFile, ZipInfo
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
+from numpy.lib import format as npy
 
 from .. import LabError
 from ..reading import read as read_file
-from . import trace
+from .trace import STATE_COLUMNS, TABLES
 
 FILE_MAX = 1 << 30  # bytes
 PLAIN_MAX = 128 << 20  # bytes in memory that any table may take
 GROWTH_MAX = 50  # times its file, for larger ones: what a run leaves grows by less than ten
-NAME_BYTES = 64  # of a device's name in memory
-WRONG = (OSError, ValueError, LookupError, TypeError, MemoryError)  # Arrow's errors are among them
+DEVICE = np.dtype("U16")
+LEVEL = 1  # of deflate: a run waits for it
+WRONG = (OSError, ValueError, LookupError, TypeError, MemoryError, RuntimeError, BadZipFile, zlib.error)
+
+
+def write(tables: dict[str, np.ndarray], folder: Path) -> None:
+    """The same tables make the same bytes."""
+    for name, rows in tables.items():
+        with ZipFile(folder / f"{name}.npz", "w") as archive:
+            for column in rows.dtype.names or ():
+                array = io.BytesIO()
+                npy.write_array(array, np.ascontiguousarray(rows[column]), version=(1, 0), allow_pickle=False)
+                archive.writestr(ZipInfo(f"{column}.npy"), array.getvalue(), ZIP_DEFLATED, LEVEL)
 
 
 def digests(folder: Path) -> dict[str, str]:
     """The SHA-256 of each table of a folder."""
-    return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.parquet"))}
+    return {file.stem: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(folder.glob("*.npz"))}
 
 
-def read(folder: Path, name: str, digest: str | None) -> np.ndarray:
-    """A table; LabError unless it is small enough, and has this digest. None: its run was stored without one."""
-    file = folder / f"{name}.parquet"
+def read(folder: Path, name: str, digest: str | None = None) -> np.ndarray:
+    """A table as a structured array; LabError unless it is small enough, and has this digest, if there is one."""
+    file = folder / f"{name}.npz"
     try:
         data = read_file(file, FILE_MAX)
         if digest not in (None, hashlib.sha256(data).hexdigest()):
             raise ValueError("it was changed after it was stored")
-        _check(data)
-        return trace.read(folder, name)
+        columns = _columns(data)
+        for column in TABLES.get(name, STATE_COLUMNS):
+            if column not in columns:
+                raise ValueError(f"no column {column!r}")
     except WRONG as e:
         reason = "more than memory holds" if isinstance(e, MemoryError) else e
         raise LabError(f"{file}: no table of a run ({reason}); remove its folder, the run will be repeated") from None
+    rows = np.empty(len(columns["t"]), [(column, values.dtype) for column, values in columns.items()])
+    for column, values in columns.items():
+        rows[column] = values
+    return rows
 
 
-def _text(kind: pa.DataType) -> bool:
-    plain = kind.value_type if pa.types.is_dictionary(kind) else kind
-    return pa.types.is_string(plain) or pa.types.is_large_string(plain)
+def _columns(data: bytes) -> dict[str, np.ndarray]:
+    with ZipFile(io.BytesIO(data)) as archive:
+        members = archive.infolist()
+        size = sum(member.file_size for member in members)
+        if size > max(PLAIN_MAX, GROWTH_MAX * len(data)):
+            raise ValueError(f"{len(data)} bytes that would take {size} in memory")
+        columns = {}
+        for member in members:
+            column = member.filename.removesuffix(".npy")
+            if not re.fullmatch("[a-z0-9_]{1,64}", column) or member.compress_type != ZIP_DEFLATED:
+                raise ValueError(f"a column {member.filename[:40]!r}")
+            with archive.open(member) as file:
+                columns[column] = _column(column, file.read(member.file_size))  # no more, whatever it unpacks to
+    if len(columns) < len(members) or len({len(values) for values in columns.values()}) > 1:
+        raise ValueError("columns of one name, or of several lengths")
+    return columns
 
 
-def _check(data: bytes) -> None:
-    """ValueError if it would take too much memory."""
-    file = pq.ParquetFile(pa.BufferReader(data))
-    width = 0
-    for column in file.schema_arrow:
-        if column.name == "dev":
-            if not _text(column.type):
-                raise ValueError("column 'dev' has no names")
-            width += NAME_BYTES
-        elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-            width += column.type.bit_width // 8
-        else:
-            raise ValueError(f"column {column.name[:40]!r} has no numbers")
-    groups = [file.metadata.row_group(i) for i in range(file.metadata.num_row_groups)]
-    size = max(file.metadata.num_rows * width, sum(group.total_byte_size for group in groups))
-    if size > max(PLAIN_MAX, GROWTH_MAX * len(data)):
-        raise ValueError(f"{len(data)} bytes that would take {size} in memory")
-    if "dev" in file.schema_arrow.names:  # one long name may stand in each row
-        devices = pq.read_table(pa.BufferReader(data), columns=["dev"], read_dictionary=["dev"])
-        for chunk in devices["dev"].chunks:
-            if any(len(name or "") > NAME_BYTES // 4 for name in chunk.dictionary.to_pylist()):
-                raise ValueError("a device with a long name")
+def _column(name: str, data: bytes) -> np.ndarray:
+    """The column that write() packed. NumPy's own reader would make room for as many rows as the header says."""
+    file = io.BytesIO(data)
+    if npy.read_magic(file) != (1, 0):
+        raise ValueError(f"column {name!r} of another format")
+    shape, _, dtype = npy.read_array_header_1_0(file)
+    if name == "dev":
+        if dtype != DEVICE:
+            raise ValueError("column 'dev' has no names")
+    elif dtype.kind not in "iuf":
+        raise ValueError(f"column {name!r} has no numbers")
+    values = np.frombuffer(data, dtype, offset=file.tell())
+    if shape != values.shape:
+        raise ValueError(f"column {name!r} is cut off")
+    if name == "dev" and (values.view("u4") > 126).any():
+        raise ValueError("column 'dev' has no names of devices")
+    return values

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Reads the file of `asymcc trace` (bpf/tools/trace.h) into arrays, and keeps them as Parquet.
+"""Reads the file of `asymcc trace` (bpf/tools/trace.h) into arrays.
 
 acks     flow, t [s since time zero], cwnd, ssthresh, srtt_us, rtt_us, in_flight, acked [bytes], pacing [byte/s],
          retrans, delivered, lost, ca_state: the sender's state as each ACK arrives
@@ -15,8 +15,6 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from .. import LabError
 from ..guest.protocol import FLOW_PORT
@@ -208,27 +206,3 @@ def decode(state: np.ndarray, flows: list[dict], controllers: dict[str, dict]) -
             table[c] = rows[c] if c in ("flow", "t") else values[c]
         tables[f"state-{name}"] = table
     return tables
-
-
-def write(tables: dict[str, np.ndarray], folder: Path) -> None:
-    for name, rows in tables.items():
-        columns = {c: np.ascontiguousarray(rows[c]) for c in rows.dtype.names or ()}
-        pq.write_table(pa.table(columns), folder / f"{name}.parquet", compression="zstd")
-
-
-def read(folder: Path, name: str) -> np.ndarray:
-    """One table back as a structured array. LabError if it is none that write() made."""
-    file = folder / f"{name}.parquet"
-    try:
-        table = pq.read_table(file)
-        columns = {c: table[c].to_numpy() for c in table.column_names}
-        wrong = [c for c in TABLES.get(name, STATE_COLUMNS) if c not in columns]
-        wrong += [c for c, v in columns.items() if c != "dev" and v.dtype.kind not in "iuf"]
-        if wrong:
-            raise ValueError(f"no column {wrong[0]!r} of numbers")
-    except (OSError, ValueError, LookupError, TypeError) as e:  # Arrow's errors are among them
-        raise LabError(f"{file}: no table of a run ({e}); remove its folder, the run will be repeated") from None
-    rows = np.empty(len(table), [(c, "U16" if v.dtype == object else v.dtype) for c, v in columns.items()])
-    for c, v in columns.items():
-        rows[c] = v
-    return rows

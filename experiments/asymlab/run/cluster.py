@@ -27,6 +27,7 @@ from .. import LabError
 from ..console import console
 from ..guest.wire import dump
 from ..machine.image import Image
+from ..needs import check_extra
 from ..paths import EXPERIMENTS
 from ..plan import scenario
 from ..results import store
@@ -236,6 +237,7 @@ def canary(guest: Image) -> Task:
 
 
 def connect(address: str) -> distributed.Client:
+    check_extra("cluster")
     import distributed
     from distributed.comm import parse_address
     from distributed.comm.registry import get_backend

@@ -15,9 +15,8 @@ import subprocess
 import tempfile
 import threading
 import time
+import zlib
 from pathlib import Path
-
-import pyarrow
 
 from .. import LabError
 from ..guest.programs import kind_of
@@ -62,9 +61,9 @@ def find_image(wanted: str) -> Image:
 
 
 def pack_image(guest: Image) -> dict[str, tuple[int, bytes]]:
-    """The files of an image to send: size and Zstandard."""
+    """The files of an image to send: size, and deflated."""
     data = {name: (guest.folder / name).read_bytes() for name in (*guest.sha256, "manifest.json")}
-    return {name: (len(d), pyarrow.compress(d, "zstd", asbytes=True)) for name, d in data.items()}
+    return {name: (len(d), zlib.compress(d, 1)) for name, d in data.items()}
 
 
 def take_image(wanted: str, files: dict[str, tuple[int, bytes]]) -> None:
@@ -77,7 +76,7 @@ def take_image(wanted: str, files: dict[str, tuple[int, bytes]]) -> None:
     part = tempfile.mkdtemp(dir=IMAGES, prefix=".part-")
     try:
         for name, (size, data) in files.items():
-            write_sparse(Path(part, name), pyarrow.decompress(data, size, "zstd", asbytes=True))
+            write_sparse(Path(part, name), zlib.decompressobj().decompress(data, size))
             os.chmod(Path(part, name), 0o755 if name == "linux" else 0o644)
         os.chmod(part, 0o755)
         if not (IMAGES / wanted[:16]).exists():  # else a neighbour was faster

@@ -27,6 +27,7 @@ from ..paths import BUILD, near
 from ..plan import objects, scenario
 from ..plan.scenario import Case
 from ..plan.toml import toml
+from ..report.drawing import keep
 from ..results.store import Run
 from ..run import local
 from ..run.cost import survey
@@ -166,9 +167,9 @@ def look(question: Question, guest: Image, jobs: int | None, picture) -> None:
     (FOLDER / f"{question.name}-try.toml").unlink(missing_ok=True)
     told(question, best, path, [[done[task.key] for task in of_seed] for of_seed in tasks], lab)
     file = FOLDER / f"{question.name}.png"
-    file.write_bytes(picture(question, trials))
     seeds = f" --seeds {len(tasks)}" if len(tasks) > 1 else ""
-    console.print(f"picture: {near(file)}\nrepeat: asymlab run {near(tasks[0][0].case.file)}{seeds}")
+    console.print(keep(file, lambda: picture(question, trials)))
+    console.print(f"repeat: asymlab run {near(tasks[0][0].case.file)}{seeds}")
 
 
 def told(question: Question, best: Trial, path: dict[str, Any], seeds: list[list[Run]], lab: Lab) -> None:
