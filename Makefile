@@ -87,7 +87,7 @@ export PYTHONPYCACHEPREFIX := $(if $(filter /%,$(B)),,$(CURDIR)/)$(B)/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all build static deps image test-needs experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-newest check-openwrt check-operation check-package check-wheel explore \
-	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel lock clean help
+	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel release lock clean help
 .DELETE_ON_ERROR:
 
 all: build
@@ -211,6 +211,9 @@ wheel: $(ASYMLAB) $(if $(L),,$(call image_of,uml)) ## the lab as a package that 
 	$(Q)[ -z "$(L)" ] || { echo "make wheel: a wheel is made on a machine of its architecture"; exit 1; }
 	$(Q)$(MAKE) --no-print-directory static
 	$(Q)ASYMLAB_BUILD=$(B) packaging/dist.sh $(B)/venv/bin/python $(B)/dist
+
+release: wheel deb ## a version to publish, in build/release: packages, notes, bill of materials, checksums
+	$(Q)packaging/release.sh $(B)/venv/bin/python $(B)/release $(B)/dist/* $(B)/asymcc_$(VERSION)_$(NATIVE).deb
 
 check-wheel: wheel $(B)/.deps-check ## try the wheel on a clean Debian 12, as the workflow of examples/controller does
 	$(Q)packaging/check-wheel.sh $(B)/venv/bin/python $(B)/dist/*.whl
