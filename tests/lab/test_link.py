@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 import subprocess
 import tomllib
 from dataclasses import replace
@@ -160,6 +161,15 @@ def test_presets():
     assert line == "asymcc load fusion --preset radio && asymcc use fusion --default"
     lossy = path.names([], Link("10mbit", "40ms", loss="1%"))
     assert "fusion:radio" in lossy and "fusion" not in lossy and len(lossy) == len(path.DEFAULT)
+
+
+@built
+def test_the_words_of_a_command_are_quoted(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(BUILD / "fast.bpf.o", "a;touch b;.bpf.o")
+    assert answer.at_sender(LINK, "./a;touch b;.bpf.o") == [
+        "asymcc load './a;touch b;.bpf.o' && asymcc use fast --default"
+    ]
 
 
 def test_a_file_is_named_by_the_link():

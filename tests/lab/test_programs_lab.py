@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -21,7 +23,7 @@ from asymlab.results.programs import number
 from asymlab.run.execute import execute
 from asymlab.run.tasks import plan_runs
 from tests.scenarios import LINUX
-from tests.shared import REPO, run
+from tests.shared import CAGES, REPO, run
 
 pytestmark = [pytest.mark.lab, pytest.mark.usefixtures("uml")]
 UML = "6.12-uml"
@@ -226,6 +228,17 @@ def test_a_wait_without_sleeping_gets_on_and_the_counter_is_virtual(case):
     for name in first.programs:
         _, clock, counter = map(int, (first.folder / f"{name}.out").read_text().split())
         assert 10e6 <= clock < 10.1e6 and abs(counter - clock) < 5000
+
+
+@pytest.mark.parametrize("cage", CAGES)
+def test_a_program_learns_neither_name_nor_time_of_the_host(case, monkeypatch, cage):
+    """The page is none where the host has none: a signal, in place of an error."""
+    monkeypatch.setenv("ASYMLAB_CAGE", cage)
+    first, second = (run(case(["host"], p0={"ends": "any"}), UML, fresh=True) for _ in range(2))
+    assert first.record["result_sha256"] == second.record["result_sha256"]
+    words = (first.folder / "p0.out").read_text()
+    assert "host" in words and not [word for word in (os.uname().nodename, os.uname().release) if word in words]
+    assert words.endswith("0 0 0 0\n") or first.programs["p0"]["exit"] == -signal.SIGSEGV
 
 
 def test_a_spin_is_ended_by_its_cpu_time_and_named(case, monkeypatch):

@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from shlex import quote
 
 from rich.table import Table
 
@@ -120,14 +121,14 @@ def called(link: Link, row: Row) -> str:
 def at_sender(link: Link, name: str) -> list[str]:
     """The commands that give all new connections this controller."""
     base, preset = split(name)
-    use = f"asymcc use {objects.shown(base)['name'] if objects.is_file(base) else base} --default"
+    use = f"asymcc use {quote(objects.shown(base)['name'] if objects.is_file(base) else base)} --default"
     if base in LINUX:
         return [use if base in ("cubic", "reno") else f"modprobe -q tcp_{base}; {use}"]
     given = f" --preset {preset}" if preset else ""
     known = presets(base)[preset] if preset else {}
     given += "".join(f" --set {key}={value}" for key, value in parameters(link, name).items() if key not in known)
     built = re.sub("[.]c(?=:|$)", ".o", base) if objects.is_file(base) else base
-    return [f"asymcc load {built}{given} && {use}"]
+    return [f"asymcc load {quote(built)}{given} && {use}"]
 
 
 def thin_line(link: Link) -> str:
@@ -163,7 +164,7 @@ def sending(link: Link, rows: list[Row]) -> list[str]:
         helps = "nothing helps here: keep CUBIC" if len(tried) > 1 else "keep CUBIC"
         lines = [f"{who}: {helps}, {numbers(first)}.", "If another was chosen:", *indented(at_sender(link, OTHERS))]
     elif first.asks == 2:
-        lines += ["At the receiver:", *indented([f"asymcc load {first.base}"])]
+        lines += ["At the receiver:", *indented([f"asymcc load {quote(first.base)}"])]
         lines += ["At the sender:", *indented(at_sender(link, first.name))]
     else:
         lines += indented(at_sender(link, first.name))

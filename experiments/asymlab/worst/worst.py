@@ -17,6 +17,7 @@ import re
 import statistics
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from .. import LabError
@@ -169,7 +170,7 @@ def look(question: Question, guest: Image, jobs: int | None, picture) -> None:
     file = FOLDER / f"{question.name}.png"
     seeds = f" --seeds {len(tasks)}" if len(tasks) > 1 else ""
     console.print(keep(file, lambda: picture(question, trials)))
-    console.print(f"repeat: asymlab run {near(tasks[0][0].case.file)}{seeds}")
+    console.print(f"repeat: asymlab run {quote(str(near(tasks[0][0].case.file)))}{seeds}")
 
 
 def told(question: Question, best: Trial, path: dict[str, Any], seeds: list[list[Run]], lab: Lab) -> None:

@@ -408,6 +408,12 @@ EDITS: tuple[Edit | New, ...] = (
         where="arch_task_struct_size",
     ),
     Edit(
+        "arch/um/kernel/um_arch.c",
+        "no name of the host in /proc/cpuinfo",
+        r"^\tsetup_hostinfo\(host_info, sizeof host_info\);\n",
+        "",
+    ),
+    Edit(
         "arch/um/os-Linux/start_up.c",
         "no features and no cache lines of the host's CPU",
         r'fopen\("/proc/cpuinfo", "r"\)',
