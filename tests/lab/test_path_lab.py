@@ -17,7 +17,7 @@ from asymlab.guest.protocol import FLOW_PORT, ip_udp
 from asymlab.guest.wire import dump, read
 from asymlab.machine import image, vm
 from asymlab.plan import scenario
-from asymlab.results import capture
+from asymlab.results import breakdown, capture
 from asymlab.run.tasks import plan_runs
 from tests.scenarios import CAPTURE, FAST, FORMOSA, LINUX, PLAIN, TUNED, WAY, alpha, hop, side_by_side
 from tests.shared import LAB, LAB_KERNELS, check_physics, run
@@ -211,6 +211,18 @@ def test_a_flow_of_a_size_closes_when_all_has_arrived(scenario_file, verify):
     assert first - 105e6 < closed < last and first + 20e6 < closed + took < last + 21e6
     if verify:
         assert r.record["agent"]["verified"]["0"] == {"bytes": 10**5, "wrong_at": None}
+
+
+def test_a_flow_of_any_size_is_done_with_the_ack_of_its_last_byte(scenario_file):
+    """One byte, a packet, an initial window, and more. No flow beats its path: a handshake, a round trip of 40 ms, and
+    10 Mbit/s from the second packet on. A receiver holds the last ACK back for 40 ms at most."""
+    sizes = (1, 1448, 12_000, 100_000)
+    first, *others = ({"controller": "reno", "start": f"{k}s", "size": size} for k, size in enumerate(sizes))
+    r = run(scenario_file(PLAIN, flow=first, flows=others, run={"duration": "6s"}))
+    for flow, size in zip(r.metrics["flows"], sizes, strict=True):
+        least = 2 * 0.04 + max(size - 1448, 0) * 8 / 1e7
+        assert least < flow["done_s"] < least + (0.045 if size <= 12_000 else 0.1), size
+    assert [row.done for row in breakdown.times(r)] == ["4 of 4"]
 
 
 def test_a_middlebox_strips_options_from_all_segments_or_all_but_syns(scenario_file):

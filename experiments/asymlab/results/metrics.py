@@ -165,15 +165,14 @@ def reply_times(flow: Flow, job: Job, replies: list, since_s: float = 0.0) -> li
     return [took for asked, took in replies if asked >= since_s * 1e9] + ([waited] if waited > longest else [])
 
 
-def of_flow(flow: Flow, job: Job, acks, goodput, bins: np.ndarray, replies: list) -> dict:
+def of_flow(flow: Flow, job: Job, acks, bins: np.ndarray, replies: list, closed: list | None) -> dict:
     """One flow's metrics; bins: its goodput from time zero."""
-    received = int(goodput["bytes"][goodput["flow"] == flow.id].sum())
     start, end = job.measure_from_s, job.duration_s
     mine = acks[acks["flow"] == flow.id]
     inside = mine[(mine["t"] >= start) & (mine["t"] < end)]
     before = mine["retrans"][mine["t"] < start]
     rate = bins[round(start / (job.bin_ms / 1e3)) :]
-    done: dict = {"done_s": done_s(flow, mine, received)} if flow.size_bytes else {}
+    done: dict = {"done_s": done_s(flow, closed)} if flow.size_bytes else {}
     if flow.reply_bytes:
         done = {"reply_s": percentiles(np.array(reply_times(flow, job, replies, start)) / 1e3)}
     retransmits = int(inside["retrans"].max() - (before.max() if len(before) else 0)) if len(inside) else 0
@@ -192,15 +191,13 @@ def of_flow(flow: Flow, job: Job, acks, goodput, bins: np.ndarray, replies: list
     }
 
 
-def done_s(flow: Flow, acks, received: int) -> float | None:
-    """The time of a flow with a size, from its start until its last byte was acknowledged; None: it has not ended."""
-    assert flow.size_bytes
-    if not len(acks) or received < flow.size_bytes:
-        return None
-    acked = np.cumsum(acks["acked"], dtype="i8")
-    # With trace_every some ACKs are not there: the last one that is stands for the end.
-    at = min(int(np.searchsorted(acked, flow.size_bytes)), len(acks) - 1)
-    return float(acks["t"][at]) - flow.start_s
+def done_s(flow: Flow, closed: list | None) -> float | None:
+    """The time of a flow with a size, from its start until its last byte was acknowledged; None: it has not ended.
+
+    `closed`: when its sender sent the FIN behind the last bytes, and how long all of them took, ns. The trace has none
+    of these ACKs.
+    """
+    return sum(closed) / 1e9 - flow.start_s if closed else None
 
 
 def of_hop(watched: Hop, job: Job, marks: dict, links) -> dict:
@@ -242,8 +239,8 @@ def of_run(job: Job, agent: dict, acks, goodput, links) -> dict:
     series = np.zeros((0, round(end / bin_s)))
     if job.flows:
         series = np.array([goodput_bins(goodput, f.id, end, bin_s) for f in job.flows])
-    replies = agent.get("replies", {})
-    flows = [of_flow(f, job, acks, goodput, series[f.id], replies.get(str(f.id), [])) for f in job.flows]
+    replies, closed = agent.get("replies", {}), agent.get("closed", {})
+    flows = [of_flow(f, job, acks, series[f.id], replies.get(str(f.id), []), closed.get(str(f.id))) for f in job.flows]
     hops = [of_hop(watched, job, agent["marks"], links) for watched in job.watch]
     busiest = max(hops, key=lambda hop: hop["forward"]["utilisation"])
     sides = [busiest["forward"], busiest["reverse"]]

@@ -62,6 +62,7 @@ class Agent(Part):
     controllers: dict[str, dict]
     marks: dict[str, dict]
     replies: dict[str, list[Pair]] = {}  # of each flow: when it asked, and how long the reply took, ns
+    closed: dict[str, Pair] = {}  # of a flow with a size: when it sent its FIN, and until the ACK of that, ns
     relay: list[str] = []  # devices of links that were the lab's own, on a host without netem
 
 
