@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from . import LabError
 from .paths import BUILD, INSTALLED
 
+BROKEN = 255  # the exit code of an error in the lab itself, before its command is known: no command's answer
+
 if TYPE_CHECKING:
     from .options import Command
 
@@ -106,6 +108,9 @@ def main() -> None:
             args.parser.error(f"unrecognized arguments: {' '.join(others)}")
     except SystemExit as e:  # argparse's 2 would be a bad kernel
         sys.exit(max([2, *(command(name).failed for name in sys.argv[1:2] if name in COMMANDS)]) if e.code else e.code)
+    except Exception:
+        sys.excepthook(*sys.exc_info())
+        sys.exit(BROKEN)
     called: Command = args.called
     os.umask(0o022)
 
@@ -124,6 +129,9 @@ def main() -> None:
         sys.exit(called.failed)
     except OSError as e:
         print(f"asymlab: {e.filename or 'system'}: {e.strerror or e}", file=sys.stderr)
+        sys.exit(called.failed)
+    except Exception:  # Python's own 1 would be an answer of some commands
+        sys.excepthook(*sys.exc_info())
         sys.exit(called.failed)
     except KeyboardInterrupt:
         from .console import console

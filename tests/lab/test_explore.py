@@ -168,7 +168,7 @@ def test_jobs_without_the_new_keys_are_as_they_were(scenario_file):
 def test_what_cannot_be_judged(scenario_file):
     for more, words in (({}, "needs verify"), ({"sweep": {"path.mtu": [500, 600]}}, "one case is judged")):
         p = asymlab("explore", scenario_file(more))
-        assert p.returncode == 1 and words in p.stderr and len(p.stderr.splitlines()) == 1
+        assert p.returncode == 2 and words in p.stderr and len(p.stderr.splitlines()) == 1
 
 
 def test_shrinking_keeps_what_breaks_and_nothing_else(known):

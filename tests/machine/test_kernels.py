@@ -337,7 +337,7 @@ def test_an_image_that_cannot_be_made_fails_its_kernel_alone(monkeypatch):
 def test_an_object_that_is_not_there():
     p = asymlab("check-kernels", "nosuch")
     assert (
-        p.returncode == 1
+        p.returncode == 2
         and p.stdout == ""
         and p.stderr.startswith("asymlab: no controller 'nosuch'; there are accsa, areno")
     )

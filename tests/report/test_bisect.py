@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -73,6 +75,13 @@ def test_what_cannot_be_told(capsys):
     assert "A seed 1 is invalid: the queue is another" in capsys.readouterr().err
 
 
+def test_a_kernel_that_lacks_the_metric_is_not_to_be_told(capsys):
+    one = {"start_s": 0.0, "end_s": 1.0, "exit": 0}
+    good, bad, now = (runs(9e6, programs={"p": one | {"result": result}}) for result in ({"x": 1}, {"x": 2}, {"y": 1}))
+    assert bisect.judge(bisect.measure(good, bad, "program p.result.x"), now) == 125
+    assert capsys.readouterr().err == "not to be told: A: this kernel's runs have no program p.result.x\n"
+
+
 @pytest.mark.parametrize(
     "good, bad, words",
     [
@@ -91,6 +100,24 @@ def test_an_error_ends_the_search_of_git(scenario_file):
     p = asymlab("bisect", scenario_file(), "c", "--good", "a", "--bad", "b")
     assert p.returncode == 255 and "image a: not made" in p.stderr and len(p.stderr.splitlines()) == 1
     assert asymlab("bisect", scenario_file(), "--good", "a").returncode == 255
+
+
+@pytest.mark.parametrize(
+    "breaks, words, code",
+    [
+        ("asymlab.commands.comparison.cases_of = None", ("bisect", "FILE", "c", "--good", "a", "--bad", "b"), 255),
+        ("asymlab.commands.comparison.cases_of = None", ("compare", "FILE", "--image", "a", "--image", "b"), 2),
+        ("sys.modules['asymlab.report.bisect'] = None", ("bisect", "FILE", "c", "--good", "a", "--bad", "b"), 255),
+    ],
+)
+def test_an_error_in_the_lab_itself_is_no_answer(scenario_file, breaks, words, code):
+    """Python's own exit code of a traceback is 1: bad, and different."""
+    file = str(scenario_file())
+    imports = "" if "modules" in breaks else ", asymlab.commands.comparison"
+    program = f"import sys, asymlab.cli{imports}; {breaks}; asymlab.cli.main()"
+    words = [file if word == "FILE" else word for word in words]
+    p = subprocess.run([sys.executable, "-c", program, *words], capture_output=True, text=True, timeout=60)
+    assert p.returncode == code and "Traceback" in p.stderr
 
 
 @pytest.mark.lab

@@ -48,6 +48,6 @@ def do_explore(args) -> int:
 
 
 COMMANDS = (
-    Command("check-kernels", check_kernels_options, do_check_kernels, more=check.__doc__),
-    Command("explore", explore_options, do_explore, more=explore.__doc__),
+    Command("check-kernels", check_kernels_options, do_check_kernels, more=check.__doc__, failed=2),
+    Command("explore", explore_options, do_explore, more=explore.__doc__, failed=2),
 )

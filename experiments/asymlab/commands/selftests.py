@@ -50,6 +50,6 @@ def selftests_options(p: argparse.ArgumentParser) -> None:
 
 
 COMMANDS = (
-    Command("packetdrill", packetdrill_options, do_own_tests, more=packetdrill.__doc__, keeps=False),
-    Command("selftests", selftests_options, do_own_tests, more=selftests.__doc__, keeps=False),
+    Command("packetdrill", packetdrill_options, do_own_tests, more=packetdrill.__doc__, failed=2, keeps=False),
+    Command("selftests", selftests_options, do_own_tests, more=selftests.__doc__, failed=2, keeps=False),
 )

@@ -4,8 +4,8 @@
 One metric of one case decides: that in which the good kernel and the bad one are farthest apart, for its size, and no
 run of the one comes near those of the other. The third kernel is like the one whose mean is nearer.
 
-The exit code is git's: 0 good, 1 bad, 125 not to be told since a run is invalid. 255 ends the search: something is
-wrong, or both kernels give the same.
+The exit code is git's: 0 good, 1 bad, 125 not to be told since a run is invalid or lacks the metric. 255 ends the
+search: something is wrong, or both kernels give the same.
 """
 
 from __future__ import annotations
@@ -78,7 +78,9 @@ def measure(good: list[Run], bad: list[Run], of: str | None) -> Measure:
 
 def judge(by: Measure, now: list[Run]) -> int:
     try:
-        third = values(now).get((by.case, by.metric), [])
+        third = values(now).get((by.case, by.metric))
+        if not third:
+            raise LabError(f"{by.case}: this kernel's runs have no {by.metric}")
     except LabError as e:
         console.print(f"not to be told: {e}")
         return UNTOLD
