@@ -174,7 +174,7 @@ def headings(name: str) -> list[Heading]:
         Heading("7.10", "Multipath transport", left="The lab has no multipath transport."),
         Heading("7.11", "Data centres", tuple(data_centre(q)), "One rack; no switch marks by a low threshold."),
         Heading("8", "Security considerations", left="An author's text; `make attack` is a part of it, as for 7.6."),
-        Heading("-", "Not in the RFC: a slow way for its ACKs, several hops, a pause", tuple(ours(q))),
+        Heading("-", "Not in the RFC: a slow way for its ACKs, an upload, several hops, a pause", tuple(ours(q))),
     ]
 
 
@@ -342,7 +342,8 @@ def data_centre(q: Questions) -> Iterator[Claim]:
 def ours(q: Questions) -> Iterator[Claim]:
     says = "ACKs have {reverse}, a hundredth of the data's: goodput over CUBIC's {bound}"
     yield check("uplink", "ours", says, q.over("UPLINK", goodput), at_least=ALIKE)
-    says = "and the receiver thins them: goodput over CUBIC's {bound}"
+    yield from both(q, "upload", "ours", "UPLOAD", "one cubic the other way, which has {reverse} for it and the ACKs")
+    says = "ACKs have {reverse}, and the receiver thins them: goodput over CUBIC's {bound}"
     yield check("thinned", "ours", says, q.over("THINNED", goodput), at_least=ALIKE)
     says = "a flow of three hops, one of its kind on each: its goodput over CUBIC's in its place {bound}"
     yield check("chain", "ours", says, q.over("CHAIN", goodput_of, all=True), at_least=HARM)
@@ -422,6 +423,8 @@ OBJECTIONS = {
     "incast": "twenty answers at once take {} times CUBIC's time",
     "rack": "uses {} of 1 Gbit/s in a rack",
     "uplink": "{} of CUBIC's goodput where ACKs have a hundredth of the rate",
+    "upload cubic": "an upload beside it has {} of what CUBIC leaves it",
+    "upload own": "{} of CUBIC's goodput beside an upload",
     "thinned": "{} of CUBIC's goodput where the receiver thins ACKs",
     "idle": "{} of CUBIC's goodput after a pause",
     "chain": "{} of CUBIC's goodput over three hops",
