@@ -55,6 +55,21 @@ class RandomRun:
     def job(self):
         return plan_job(self.case, self.seed)
 
+    @property
+    def programs(self) -> dict[str, dict]:
+        """Each ends a while after its start."""
+        return {
+            program.name: {
+                "start_s": program.start_s,
+                "end_s": program.start_s + self.random(program.name).uniform(0.2, 9),
+            }
+            for program in self.case.scenario.programs and self.job.programs
+        }
+
+    @property
+    def connections(self) -> list[dict]:
+        return [self.values("connection", {"bytes": (1e3, 1e7), "goodput_bps": (1e5, 2e7)})]
+
     @cached_property
     def metrics(self) -> dict:
         flows = [

@@ -177,7 +177,7 @@ def _debian(packages: tuple[str, ...], suite: str | None, key: str) -> tuple[Tre
 
 def _installed(package: str) -> str:
     return (
-        f"Package: {package}\nStatus: install ok installed\nArchitecture: {NATIVE.name}\nMulti-Arch: foreign\n"
+        f"Package: {package}\nStatus: install ok installed\nArchitecture: {NATIVE.name}\nMulti-Arch: allowed\n"
         f"Version: 9999\nMaintainer: none\nDescription: none\n\n"
     )
 

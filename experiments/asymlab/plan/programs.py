@@ -25,7 +25,7 @@ from .reasons import explained
 ALONG = EXPERIMENTS / "programs" / "packs.toml"  # the packs that each scenario may name
 BEFORE, BEFORE_US = "before", -400_000  # in the time in which servers of the lab's own begin to listen
 PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9+]"  # as Debian's policy has it
-WORD = re.compile(r"[^\0]{1,4000}")
+WORD = re.compile(r"[^\0]{0,4000}")
 PLACE = re.compile(r"/[!-~]{1,200}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 HOSTS_MAX, PROGRAMS_MAX = 20, 40
