@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from dataclasses import replace
 
 import pytest
 
-from asymlab.machine.image import open_image
+from asymlab.machine import vm
+from asymlab.machine.image import IMAGES, open_image
 from asymlab.plan import scenario
 from asymlab.run.tasks import plan_runs
 from tests.live.resume import Progress
@@ -54,3 +56,16 @@ def test_a_run_that_differs_is_named(remains, output, capsys):
     progress.done = {"0": {"trace.bin": "a", repeats.EXECUTED: "7"}, "1": remains}
     assert repeats.repeat(2, tasks, (guest, guest), progress) == 1
     assert f"run 2: {output}" in capsys.readouterr().out
+
+
+@pytest.mark.skipif(not (IMAGES / "6.12-uml").exists(), reason="no image of the engine uml: make image ENGINE=uml")
+def test_chance_is_that_of_the_published_runs(scenario_file):
+    """It hangs on the seed, and on how often the agent looks at the clock before: each module that it imports does.
+
+    Another number means that every result with losses by chance has changed.
+    """
+    file = scenario_file({"path": {"forward": {"loss": "1%", "jitter": "2ms"}}}, flow={"controller": "cubic"})
+    guest = open_image("6.12-uml")
+    (task,) = plan_runs(scenario.load(file), guest)
+    files, _ = vm.run(guest, task.job, task.objects)
+    assert hashlib.sha256(files["trace.bin"]).hexdigest()[:16] == "a199521303b11877"

@@ -32,9 +32,8 @@ from .player import Player, play
 from .policer import police
 from .protocol import Fault
 from .system import SIGNALS, Failure, sh
-from .tracer import Tracer
+from .tracer import Tracer, Uplink
 from .traffic import Background, Traffic
-from .uplink import Uplink
 
 SETTLE_S = 0.5  # between the last set-up step and time zero: servers listen, the tracer runs
 

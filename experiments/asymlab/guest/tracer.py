@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""`asymcc trace` beside the flows."""
+"""`asymcc trace` and `asymcc uplink`, which run beside the flows.
+
+They share a file: each module that the agent imports takes 2 us of the clock before the run's seed, by Python's locks,
+and what a run leaves to chance would be other.
+"""
 
 import os
+import select
 import signal
 import subprocess
 from typing import IO
 
 from .job import Bottleneck, ChangePath, Job, NewMtu
-from .protocol import FLOW_PORT
+from .job import Uplink as Spec
+from .net import Namespaces
+from .protocol import FLOW_PORT, Fault
 from .system import Failure, die_with_us, sh
 
 KERNEL_TYPES = "/sys/kernel/btf/vmlinux"
@@ -16,6 +23,7 @@ MTU_MAX = 65535
 RECORD_BYTES = 72  # with what the ring has of its own
 RING_KB_MIN, RING_KB_MAX = 64, 16 << 10
 DRAIN_MS = 1000  # between two collections
+UPLINK_BEGIN_S = 60
 
 
 def keep_types(objects: str) -> None:
@@ -87,5 +95,45 @@ class Tracer:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
+            self.process.wait()
+        self.out.close()
+
+
+class Uplink:
+    """`asymcc uplink` on a node's device, ahead of the modem that a hop's queue stands for."""
+
+    out: IO[str]
+
+    def __init__(self, job: Job, ns: Namespaces, objects: str, spec: Spec) -> None:
+        """The device has no queue of its own any more: the command stands in its place."""
+        node = job.node_of(spec.dev)
+        (end,) = (end for end in job.ends if end.dev == spec.dev)
+        if next((queue.kind for queue in ns.queues([end])[spec.dev] if queue.root), "noqueue") != "noqueue":
+            ns.tc(node, [f"qdisc del dev {spec.dev} root"])
+        with ns.enter(node):
+            self.process = subprocess.Popen(
+                ["asymcc", "--objects", objects, "uplink", "--dev", spec.dev, *spec.options],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                preexec_fn=None if os.getpid() == 1 else die_with_us,
+            )
+        assert self.process.stdout
+        self.out = self.process.stdout
+        select.select([self.out], [], [], UPLINK_BEGIN_S)
+        line = self.out.readline().strip()
+        if not line.startswith("dev "):
+            self.close()
+            raise Failure(f"asymcc uplink: {line or 'ended at once'}", Fault.COMMAND)
+
+    def check(self) -> None:
+        if self.process.poll() is not None:
+            raise Failure(f"asymcc uplink ended: {self.out.read().strip()}", Fault.COMMAND)
+
+    def close(self) -> None:
+        """It puts back what stood there."""
+        if self.process.poll() is None:
+            self.process.terminate()
             self.process.wait()
         self.out.close()
