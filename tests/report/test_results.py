@@ -320,6 +320,30 @@ def test_a_record_of_another_run_in_its_folder_is_refused(task, change):
         store.find(task.key)
 
 
+@pytest.mark.parametrize(
+    "job, words",
+    [
+        ({"duration_s": 1e12}, "to 1e+12 s in bins of 100 ms"),
+        ({"duration_s": 1e12, "flows": []}, "to 1e+12 s in bins of 100 ms"),
+        ({"duration_s": 1e5, "bin_ms": 1}, "a job of 1e+08 bins, more than the 50000000 that are read"),
+        ({"bin_ms": 0}, "in bins of 0 ms"),
+        ({"measure_from_s": -1.0}, "a job that measures from -1 to"),
+        ({"measure_from_s": 1e4}, "a job that measures from 10000 to"),
+        ({"duration_s": "9"}, "TypeError"),
+    ],
+)
+def test_a_stored_job_of_any_length_costs_no_time(task, monkeypatch, job, words):
+    """Whoever stored it: also where its metrics are computed anew."""
+    folder = save(task, left(task)).folder
+    record = json.loads((folder / "run.json").read_text())
+    record["identity"]["job"] |= job
+    record |= {"key": store.key_of(record["identity"]), "metrics_hash": "older"}
+    (folder / "run.json").write_text(json.dumps(record | {"record_sha256": store.record_digest(record)}))
+    with pytest.raises(LabError) as error:
+        store.opened(folder)
+    assert words in str(error.value) and "\n" not in str(error.value)
+
+
 def read_all(key: str) -> None:
     """A run, and what is shown of it."""
     run = store.find(key)

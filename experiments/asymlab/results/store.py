@@ -39,6 +39,7 @@ from ..guest.programs.connections import RECORD_BYTES
 from ..guest.system import Failure
 from ..paths import STORE
 from ..plan.groups import HOPS_MAX
+from ..plan.quantities import TIME_MAX
 from ..reading import read
 from . import capture, connections, metrics, programs, tables, trace
 from .record import Agent, Record, Row
@@ -52,6 +53,8 @@ FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30} | {
 PROGRAMS = "programs.json"
 CONNECTIONS_MAX = CONNECTIONS_RECORDS * RECORD_BYTES  # bytes of connections.bin
 RECORD_MAX = 64 << 20  # bytes of run.json
+DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)  # in a result
+SERIES_MAX = 5 * 10**7  # bins of the goodput of all flows
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
 
 
@@ -212,6 +215,8 @@ def opened(folder: Path) -> Run:
             raise ValueError("not the key of its identity")
         if record.get("record_sha256", digest := record_digest(record)) != digest:
             raise ValueError("changed after it was stored")
+        job = record["identity"]["job"]
+        check_length(job["duration_s"], job["measure_from_s"], job["bin_ms"], len(job["flows"]))
         run = Run(folder, record)
         stale = record["metrics_hash"] != METRICS_HASH
         if stale:
@@ -220,7 +225,7 @@ def opened(folder: Path) -> Run:
             record["record_sha256"] = record_digest(record)
         Record.model_validate(record)
         json.dumps(record, ensure_ascii=False).encode()  # half a character is none
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError, MemoryError) as e:
+    except (OSError, MemoryError, *DAMAGE) as e:
         reason = "damaged" if isinstance(e, ValidationError | KeyError) else str(e)[:100]
         raise LabError(
             f"{folder / 'run.json'}: cannot be read ({type(e).__name__}: {reason}); "
@@ -230,6 +235,14 @@ def opened(folder: Path) -> Run:
         with contextlib.suppress(OSError):
             replace_record(folder, record)
     return run
+
+
+def check_length(duration_s: float, measure_from_s: float, bin_ms: int, flows: int) -> None:
+    """ValueError unless its series fit into memory, and are gone through in a second."""
+    if not (0 <= measure_from_s < duration_s <= TIME_MAX / 1e6 and bin_ms >= 1):
+        raise ValueError(f"a job that measures from {measure_from_s:g} to {duration_s:g} s in bins of {bin_ms:g} ms")
+    if (bins := max(flows, 1) * duration_s * 1e3 / bin_ms) > SERIES_MAX:
+        raise ValueError(f"a job of {bins:g} bins, more than the {SERIES_MAX} that are read")
 
 
 def record_digest(record: dict) -> str:
@@ -274,6 +287,7 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
     try:
         agent = json.loads(files["agent.json"])
         Agent.model_validate(agent)
+        check_length(job.duration_s, job.measure_from_s, job.bin_ms, len(job.flows))
         loaded = {c.name for c in job.controllers if c.object and c.loader != "insmod"}
         gone = {
             c.controller for c in job.changes if isinstance(c, Command) and c.command in ("unload", "drain")
@@ -295,7 +309,7 @@ def understand(files: dict[str, bytes], job: Job) -> tuple[dict, dict[str, np.nd
             of_programs = {"programs": ends, "connections": of_connections}
         of_run = metrics.of_run(job, agent, arrays["acks"], arrays["goodput"], arrays["links"])
         return agent, arrays, of_run, of_programs, wrong
-    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError) as e:
+    except DAMAGE as e:
         reason = f"{e.error_count()} members" if isinstance(e, ValidationError) else str(e)[:100]
         raise LabError(f"results: damaged ({type(e).__name__}: {reason})") from None
 
