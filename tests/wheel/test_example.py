@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""examples/controller: its tests pass, and fail with a worse controller. `make check-wheel` runs its workflow."""
+"""examples/: their tests pass, and fail with something worse. `make check-wheel` runs the workflow of a controller."""
 
 from __future__ import annotations
 
@@ -15,18 +15,20 @@ import yaml
 from asymlab import needs
 from tests.shared import LAB, REPO
 
-EXAMPLE = REPO / "examples" / "controller"
+EXAMPLES = REPO / "examples"
+EXAMPLE = EXAMPLES / "controller"
+SOURCES = {"controller": "mine.bpf.c", "server": "server.py"}
 WORKFLOW = EXAMPLE / ".github/workflows/test.yml"
 WHEEL = f"asymlab-{(REPO / 'VERSION').read_text().strip()}-py3-none-linux_x86_64.whl"
 
 
 @pytest.fixture
 def tested(tmp_path):
-    """Runs its tests in a copy whose controller has other words; pytest's last line."""
+    """Runs an example's tests in a copy whose source has other words; pytest's last line."""
 
-    def run(*replace: tuple[str, str]) -> str:
-        shutil.copytree(EXAMPLE, tmp_path / "toy", dirs_exist_ok=True)
-        source = tmp_path / "toy" / "mine.bpf.c"
+    def run(*replace: tuple[str, str], example: str = "controller") -> str:
+        shutil.copytree(EXAMPLES / example, tmp_path / "toy", dirs_exist_ok=True)
+        source = tmp_path / "toy" / SOURCES[example]
         for old, new in replace:
             assert old in source.read_text()
             source.write_text(source.read_text().replace(old, new))
@@ -48,6 +50,13 @@ def tested(tmp_path):
 @pytest.mark.lab
 def test_it_passes(tested):
     assert "5 passed" in (output := tested()), output
+
+
+@pytest.mark.lab
+def test_a_server_passes_and_one_that_closes_each_connection_does_not(tested):
+    assert "2 passed" in (output := tested(example="server")), output
+    output = tested(("HTTP/1.1", "HTTP/1.0"), example="server")
+    assert "FAILED test_server.py::test_all_requests_take_one_connection" in output, output
 
 
 @pytest.mark.lab
