@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import os
 import tomllib
 
 import numpy as np
@@ -15,7 +16,8 @@ from asymlab.plan import scenario
 from asymlab.plan.toml import toml
 from asymlab.worst import box, worst
 from asymlab.worst.aims import AIMS
-from asymlab.worst.search import least, search
+from asymlab.worst.picture import picture
+from asymlab.worst.search import Trial, least, search
 from tests.ktap import built
 from tests.shared import LAB, asymlab, one_line
 
@@ -68,7 +70,15 @@ def file(tmp_path):
         (f"{SMALL}width = [1, 2]", "width: not a quantity; there are rate, ratio"),
         (f'{SMALL}aqm = ["drop"]', "aqm: a list of none, "),
         (f"{SMALL}ack = []", "ack: a list of delayed, every"),
-        ("rate =", "box.toml: Invalid value"),
+        ("rate =", "box.toml: not TOML: Invalid value"),
+        (f"{SMALL}uploads = [0, 1.5]", "uploads: whole numbers"),
+        (f'{SMALL}jitter = ["0ms", "0.001ms"]', "jitter: 0, or 0.01ms and more"),
+        (f'{SMALL}loss = ["0%", "1e-320%"]', "loss: 0, or 0.0001% and more"),
+        (f"{SMALL}change = [1, 1{'0' * 400}]", "change: from 0.01 to 100 at the most"),
+        (f"{SMALL}change = [1, 1{'0' * 5000}]", "box.toml: not TOML: "),
+        (f"{SMALL}change = [1, {'[' * 400 + ']' * 400}]", "is no number"),
+        (f"{SMALL}change = [1, {'[' * 4000 + ']' * 4000}]", "too deep in each other"),
+        (f'{SMALL}ack = [["delayed"]]', "ack: a list of delayed, every"),
     ],
 )
 def test_a_box_that_is_none(file, text, why):
@@ -80,6 +90,37 @@ def test_a_box_that_is_none(file, text, why):
 def test_a_box_that_is_not_there(tmp_path):
     with pytest.raises(LabError, match="nowhere.toml: No such file"):
         box.read(tmp_path / "nowhere.toml")
+
+
+def test_a_box_of_endless_bytes_is_not_read(tmp_path):
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "sparse").touch()
+    os.truncate(tmp_path / "sparse", 30 << 30)
+    for name, words in (("fifo", "not a regular file"), ("sparse", "bytes, more than"), ("/dev/zero", "not a regular")):
+        with pytest.raises(LabError, match=words):
+            box.read(tmp_path / name)
+
+
+def test_each_point_of_the_widest_box_and_of_the_narrowest_ones_is_a_scenario(tmp_path):
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        sides: list = [box.Values(choice, choice.values) for choice in box.CHOICES]
+        for quantity in box.QUANTITIES:
+            least, most = quantity.bounds
+            tick = quantity.tick or quantity.whole or most / 1e6
+            ends = sorted(rng.choice([least, max(least, tick), most], 2))
+            sides.append(box.Range(quantity, *map(float, ends)))
+        path = box.Box(tuple(sides)).path(tuple(rng.choice([0.0, 0.2, 0.5, 1.0], len(sides))))
+        (tmp_path / "a.toml").write_text(toml(box.tree(path, [{"controller": "cubic"}])))
+        assert len(scenario.load(tmp_path / "a.toml")) == 1
+
+
+@pytest.mark.parametrize("name, value", [("loss", 0), ("uploads", 0), ("uploads", 3), ("rate", 2000)])
+def test_a_side_of_no_width_is_fixed(name, value):
+    side = box.Range(box.OF_NAME[name], value, value)
+    assert {side.value(x) for x in (0, 0.1, 0.5, 1)} == {value}
+    question = worst.Question("reno", "goodput", 1, 1, 1, box.Box((side,)))
+    assert picture(question, [Trial(0, (0.5,), 1.0)]).startswith(b"\x89PNG")
 
 
 def test_the_default_box_has_all_and_each_of_its_points_is_a_scenario(tmp_path):
@@ -148,6 +189,40 @@ def test_it_finds_the_long_path_of_a_window_that_never_grows(tmp_path, file):
 def test_what_is_asked_wrong():
     one_line(asymlab("worst", "cubic", "--aim", "share", "--flows", "1", "--image", LAB), "--flows 1: shares are those")
     one_line(asymlab("worst", "nosuch", "--paths", "1", "--image", LAB), "no controller 'nosuch'; there are accsa")
+
+
+@pytest.mark.parametrize("aim", ["goodput", "harm"])
+def test_cubic_is_not_compared_with_itself(tmp_path, aim):
+    with pytest.raises(
+        LabError, match=f"--aim {aim}: compares a controller with cubic, so not cubic itself; it has sha"
+    ):
+        worst.question("cubic", aim, None, 1, 1, None)
+    (tmp_path / "cubic.bpf.o").touch()
+    other = worst.question(str(tmp_path / "cubic.bpf.o"), aim, None, 1, 1, None)
+    titles = [point["title"] for point in other.tree(other.box.path((0.5,) * len(other.box.sides)))["sweep"]["points"]]
+    assert len(set(titles)) == 2
+
+
+def test_searches_beside_each_other_write_paths_of_their_own(tmp_path, monkeypatch, file):
+    """Both have one name, and boxes of their own: each reads what it has written."""
+    monkeypatch.setattr(worst, "FOLDER", tmp_path / "worst")
+    rates = []
+
+    def judge(lab, picture):
+        if not rates:
+            rates.append(0)
+            worst.find_worst(question("9mbit"), None, None, None)
+        (case, _) = lab.cases(lab.question.box.path((0.5, 0.5, 0.5)))[1]
+        rates.append((case.scenario.path.forward.rate, lab.file))
+
+    def question(rate: str) -> worst.Question:
+        return worst.question("reno", "goodput", None, 1, 1, file(SMALL.replace("2mbit", rate)))
+
+    monkeypatch.setattr(worst, "_find", judge)
+    worst.find_worst(question("2mbit"), None, None, None)
+    (inner, inner_file), (outer, outer_file) = rates[1:]
+    assert (inner, outer) == (9_000_000, 2_000_000) and inner_file != outer_file
+    assert not any((tmp_path / "worst").iterdir())
 
 
 def test_each_aim_is_told():

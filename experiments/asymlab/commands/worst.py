@@ -31,7 +31,7 @@ def do_worst(args) -> None:
     from ..worst.picture import picture
 
     question = worst.question(args.controller, args.aim, args.flows, args.paths, args.seed, args.box)
-    worst.look(question, image_of(args), args.jobs, picture)
+    worst.find_worst(question, image_of(args), args.jobs, picture)
 
 
 COMMANDS = (Command("worst", worst_options, do_worst, more=worst.__doc__),)

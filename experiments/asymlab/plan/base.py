@@ -119,14 +119,14 @@ def named(file: Path, case: str) -> str:
 
 def cases(file: Path) -> list[str]:
     """The names of a file's cases; none: it is one scenario. LabError (one line) if it cannot be read."""
-    return list(_cases(file, _parsed(file)[0]))
+    return list(_cases(file, parsed(file)[0]))
 
 
 def sources(file: Path, which: str = "") -> list[Source]:
     """A file's scenario, or those of its cases; of FILE:CASE that one. LabError (one line) if it, or one that it
     begins with, cannot be read."""
     path, case = split(file)
-    whole, about = _parsed(path)
+    whole, about = parsed(path)
     there = _cases(path, whole)
     if case and case not in there:
         raise LabError(f"{path}: no case {case!r}; there are {', '.join(there) or 'none'}")
@@ -181,7 +181,7 @@ def _over_base(
             path, one, about = file, name, above[-1][0]
         else:
             path, one = split(file.parent / name)
-            whole, about = _parsed(path, base=True)
+            whole, about = parsed(path, regular=True)
         there = _cases(path, whole)
         if there and not one:
             raise LabError(f"{path}: has several cases, FILE:CASE is one: {', '.join(there)}")
@@ -200,10 +200,12 @@ def _with(tree: dict[str, Any], said: dict[str, Any], layers: Layers, case: str)
         raise Source({}, layers, "", case).wrong(*e.args) from None
 
 
-def _parsed(file: Path, base: bool = False) -> tuple[dict[str, Any], os.stat_result]:
+def parsed(file: Path, regular: bool = False) -> tuple[dict[str, Any], os.stat_result]:
+    """The tree of a TOML file, and what the file system tells of it. LabError for any other, or if it is a pipe and
+    must be a regular file."""
     try:
         about = os.stat(file)
-        if base:
+        if regular:
             data = reading.read(file, FILE_MAX)
         else:
             with open(file, "rb") as opened:  # a pipe, too

@@ -24,9 +24,10 @@ class Aim:
     runs: Callable[[str, int], dict[str, Flows]]
     value: Callable[[list[Run], int], float]
     flows: int = 1  # if nobody says
+    compares: bool = False  # with OTHER
 
 
-def same(name: str, count: int) -> Flows:
+def flows_of(name: str, count: int) -> Flows:
     return [{"controller": name} | ({"count": count} if count > 1 else {})]
 
 
@@ -40,16 +41,16 @@ def part(value: float, whole: float) -> float:
 
 
 def _in_place_of(name: str, count: int) -> dict[str, Flows]:
-    return {name: same(name, count), OTHER: same(OTHER, count)}
+    return {name: flows_of(name, count), OTHER: flows_of(OTHER, count)}
 
 
 def _beside(name: str, count: int) -> dict[str, Flows]:
-    others = same(OTHER, count)
-    return {f"{who} beside {OTHER}": same(who, count) + others for who in (name, OTHER)}
+    others = flows_of(OTHER, count)
+    return {f"{who} beside {OTHER}": flows_of(who, count) + others for who in (name, OTHER)}
 
 
 def _alone(name: str, count: int) -> dict[str, Flows]:
-    return {name: same(name, count)}
+    return {name: flows_of(name, count)}
 
 
 def _sent_once(run: Run, count: int) -> float:
@@ -69,11 +70,13 @@ AIMS = {
         f"its goodput, in parts of {OTHER}'s in its place",
         _in_place_of,
         lambda runs, n: part(goodput(runs[0], 0, n), goodput(runs[1], 0, n)),
+        compares=True,
     ),
     "harm": Aim(
         f"the goodput of {OTHER} beside it, in parts of that beside {OTHER}",
         _beside,
         lambda runs, n: part(goodput(runs[0], n, n), goodput(runs[1], n, n)),
+        compares=True,
     ),
     "share": Aim(
         "Jain's index of its own flows",

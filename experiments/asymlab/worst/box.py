@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,8 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from .. import LabError
-from ..plan.quantities import Rate, Share, Time
+from ..plan.base import parsed
+from ..plan.quantities import Rate, Share, Time, short
 from ..plan.queues import ANYWHERE
 
 DEFAULT = Path(__file__).with_name("box.toml")
@@ -19,6 +19,7 @@ MTU = 1500
 NONE_BELOW = 0.2  # of a quantity that may be none: in this part of its range it is
 DECADES = 100  # from the least to the most of the rest, where the box begins at none
 LEAST_KBIT = 2  # of any rate
+QUEUE_MAX = 10**6  # packets, of any queue of a scenario
 DIGITS = 3  # of a number in a scenario
 PACKETS, ROUNDS, LEAST_S, MOST_S = 10_000, 60, 6, 30  # of a run
 
@@ -35,7 +36,7 @@ def kbit(rate: float, least: float) -> str:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A quantity of paths. `neutral` is its value on a plain path."""
+    """A quantity of paths. `neutral` is its value on a plain path, `tick` its least that is not 0."""
 
     name: str
     kind: Any  # of its text; None: a plain number
@@ -44,6 +45,7 @@ class Quantity:
     neutral: float
     whole: bool = False
     bounds: tuple[float, float] = (0, float("inf"))
+    tick: float = 0
 
 
 @dataclass(frozen=True)
@@ -62,10 +64,10 @@ QUANTITIES = (
     Quantity("rtt", Time, "ms", 1e3, float("nan"), bounds=(2, 2000)),
     Quantity("queue", None, "", 1, 1, bounds=(0.01, 100)),
     Quantity("back_queue", None, "", 1, 200, whole=True, bounds=(1, 10_000)),
-    Quantity("loss", Share, "%", 0.01, 0, bounds=(0, 50)),
+    Quantity("loss", Share, "%", 0.01, 0, bounds=(0, 50), tick=1e-4),
     Quantity("burst", None, "", 1, 1, bounds=(1, 50)),
-    Quantity("jitter", Time, "ms", 1e3, 0, bounds=(0, 500)),
-    Quantity("reorder", Share, "%", 0.01, 0, bounds=(0, 50)),
+    Quantity("jitter", Time, "ms", 1e3, 0, bounds=(0, 500), tick=0.01),
+    Quantity("reorder", Share, "%", 0.01, 0, bounds=(0, 50), tick=1e-4),
     Quantity("uploads", None, "", 1, 0, whole=True, bounds=(0, 50)),
     Quantity("change", None, "", 1, 1, bounds=(0.01, 100)),
 )
@@ -82,13 +84,12 @@ class Range:
     high: float
 
     def value(self, x: float) -> float:
-        if self.low == 0:
+        low = self.low
+        if low == 0 < self.high:
             if x < NONE_BELOW:
                 return 0
-            low, x = self.high / DECADES, (x - NONE_BELOW) / (1 - NONE_BELOW)
-        else:
-            low = self.low
-        exact = low * (self.high / low) ** x
+            low, x = max(self.high / DECADES, self.of.tick), (x - NONE_BELOW) / (1 - NONE_BELOW)
+        exact = low * (self.high / low) ** x if low < self.high else low
         return round(exact) if self.of.whole else rounded(exact)
 
 
@@ -113,10 +114,7 @@ class Box:
 
 def read(file: Path) -> Box:
     """LabError names the file, the key, and what it may have."""
-    try:
-        tree = tomllib.loads(file.read_text())
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as e:
-        raise LabError(f"{file}: {getattr(e, 'strerror', None) or e}") from None
+    tree, _ = parsed(file, regular=True)
     if unknown := sorted(tree.keys() - OF_NAME.keys()):
         raise LabError(f"{file}: {unknown[0][:40]}: not a quantity; there are {', '.join(OF_NAME)}")
     if missing := [name for name in ("rate", "rtt") if name not in tree]:
@@ -127,7 +125,7 @@ def read(file: Path) -> Box:
 def _side(file: Path, known: Quantity | Choice, given: Any) -> Range | Values:
     where = f"{file}: {known.name}"
     if isinstance(known, Choice):
-        if not isinstance(given, list) or not given or not set(map(str, given)) <= set(known.values):
+        if not isinstance(given, list) or not given or any(value not in known.values for value in given):
             raise LabError(f"{where}: a list of {', '.join(known.values)}")
         return Values(known, tuple(dict.fromkeys(given)))
     if not isinstance(given, list) or len(given) != 2:
@@ -136,16 +134,18 @@ def _side(file: Path, known: Quantity | Choice, given: Any) -> Range | Values:
     least, most = known.bounds
     if not least <= low <= high <= most:
         raise LabError(f"{where}: from {least:g} to {most:g}{known.unit} at the most, the less first")
-    if low == 0 < known.neutral or (low != high and low < 0):
-        raise LabError(f"{where}: must be more than 0")
-    return Range(known, low, high)
+    if known.whole and (low % 1 or high % 1):
+        raise LabError(f"{where}: whole numbers")
+    if any(0 < value < known.tick for value in (low, high)):
+        raise LabError(f"{where}: 0, or {known.tick:g}{known.unit} and more")
+    return Range(known, float(low), float(high))
 
 
 def _number(where: str, known: Quantity, value: Any) -> float:
     if known.kind is None:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise LabError(f"{where}: {value!r} is no number")
-        return float(value)
+            raise LabError(f"{where}: {short(value)} is no number")
+        return value
     try:
         return TypeAdapter(known.kind).validate_python(value) / known.scale
     except ValidationError as e:
@@ -157,7 +157,7 @@ def _number(where: str, known: Quantity, value: Any) -> float:
 
 def packets(path: dict[str, Any]) -> int:
     """The limit of the data's queue."""
-    return max(round(path["queue"] * path["rate"] * path["rtt"] / 8 / MTU), 2)
+    return min(max(round(path["queue"] * path["rate"] * path["rtt"] / 8 / MTU), 2), QUEUE_MAX)
 
 
 def seconds(path: dict[str, Any]) -> int:

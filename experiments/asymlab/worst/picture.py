@@ -45,7 +45,7 @@ def draw(ax, side: Range | Values, pairs: list[tuple]) -> None:
         pairs = [(side.values.index(x), y) for x, y in pairs]
     elif side.low:
         ax.set_xscale("log")
-    else:
+    elif side.high:
         ax.set_xscale("symlog", linthresh=side.high / 100)
     ax.plot([x for x, _ in pairs], [y for _, y in pairs], **DOT)
     ax.tick_params(axis="x", which="minor", labelbottom=False)

@@ -15,6 +15,7 @@ import contextlib
 import math
 import re
 import statistics
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -34,7 +35,7 @@ from ..run import local
 from ..run.cost import survey
 from ..run.tasks import Task, plan_runs
 from . import box
-from .aims import AIMS, Aim
+from .aims import AIMS, OTHER, Aim
 from .search import Trial, least, search
 
 FOLDER = BUILD / "worst"
@@ -66,7 +67,8 @@ class Question:
     @property
     def called(self) -> str:
         """The controller's name, for a file's without its folder and suffix."""
-        return re.sub(r"[^\w-]", "_", Path(self.controller).name.partition(".")[0])
+        name = re.sub(r"[^\w-]", "_", Path(self.controller).name.partition(".")[0])
+        return f"{name}_file" if name == OTHER != self.controller else name
 
     def tree(self, path: dict[str, Any]) -> dict[str, Any]:
         """The scenario: a case for each run."""
@@ -82,23 +84,26 @@ def question(controller: str, aim: str, flows: int | None, paths: int, seed: int
     count = flows or AIMS[aim].flows
     if aim == "share" and count < 2:
         raise LabError("--flows 1: shares are those of two flows or more")
-    return Question(objects.absolute(controller, LINUX), aim, count, paths, seed, given)
+    whole = objects.absolute(controller, LINUX)
+    if whole == OTHER and AIMS[aim].compares:
+        others = ", ".join(name for name, other in AIMS.items() if not other.compares)
+        raise LabError(f"--aim {aim}: compares a controller with {OTHER}, so not {OTHER} itself; it has {others}")
+    return Question(whole, aim, count, paths, seed, given)
 
 
 class Lab:
-    """Runs paths, and gives their values."""
+    """Runs paths, and gives their values. `folder`: its own, since other searches go on beside it."""
 
-    def __init__(self, question: Question, guest: Image, jobs: int | None):
+    def __init__(self, question: Question, guest: Image, jobs: int | None, folder: Path):
         self.question, self.guest, self.jobs = question, guest, jobs
-        FOLDER.mkdir(parents=True, exist_ok=True)
+        self.file = folder / f"{question.name}-worst.toml"
         self.failed: list[str] = []
 
-    def cases(self, path: dict[str, Any], name: str = "try") -> dict[int, list[Case]]:
+    def cases(self, path: dict[str, Any]) -> dict[int, list[Case]]:
         """By their seeds: on a path with chance a single run may be bad luck."""
-        file = FOLDER / f"{self.question.name}-{name}.toml"
-        file.write_text(toml(self.question.tree(path)))
+        self.file.write_text(toml(self.question.tree(path)))
         seeds = range(1, SEEDS + 1) if box.chance(path) else (1,)
-        return {seed: scenario.load(file, seeds=(seed,)) for seed in seeds}
+        return {seed: scenario.load(self.file, seeds=(seed,)) for seed in seeds}
 
     def judge(self, points: list[box.Point]) -> list[float]:
         return self.values([self.question.box.path(point) for point in points])
@@ -109,9 +114,9 @@ class Lab:
         values = [[self._value([done.get(task.key) for task in tasks]) for tasks in seeds] for seeds in planned]
         return [math.nan if any(map(math.isnan, of_seeds)) else statistics.median(of_seeds) for of_seeds in values]
 
-    def tasks(self, path: dict[str, Any], name: str = "try") -> list[list[Task]]:
+    def tasks(self, path: dict[str, Any]) -> list[list[Task]]:
         """Those of each seed."""
-        return [plan_runs(cases, self.guest) for cases in self.cases(path, name).values()]
+        return [plan_runs(cases, self.guest) for cases in self.cases(path).values()]
 
     def run(self, tasks: list[Task]) -> dict[str, Run]:
         work = survey(tasks)
@@ -149,9 +154,15 @@ def plain(path: dict[str, Any], value: float, lab: Lab) -> tuple[dict[str, Any],
     return path, value
 
 
-def look(question: Question, guest: Image, jobs: int | None, picture) -> None:
-    """Search, make plain, tell. `picture`: draws the trials."""
-    lab = Lab(question, guest, jobs)
+def find_worst(question: Question, guest: Image, jobs: int | None, picture) -> None:
+    """Search, make plain, print. `picture`: draws the trials."""
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=FOLDER, prefix=f".{question.name}-") as folder:
+        _find(Lab(question, guest, jobs, Path(folder)), picture)
+
+
+def _find(lab: Lab, picture) -> None:
+    question = lab.question
     console.print(f"{question.aim}: {question.of.about}; the least is the worst")
     trials: list[Trial] = []
     for generation in search(len(question.box.sides), question.paths, question.seed, lab.judge):
@@ -159,21 +170,19 @@ def look(question: Question, guest: Image, jobs: int | None, picture) -> None:
         if best := least(trials):
             console.print(f"{len(trials)} of {question.paths} paths, the worst {best.value:.3g}")
     best = least(trials)
-    (FOLDER / f"{question.name}-try.toml").unlink(missing_ok=True)
     if not best:
         raise LabError(f"no path of {len(trials)} was measured: {lab.failed[0] if lab.failed else 'no reason'}")
     path, _ = plain(question.box.path(best.point), best.value, lab)
-    tasks = lab.tasks(path, "worst")
+    tasks = lab.tasks(path)
     done = lab.run([task for of_seed in tasks for task in of_seed])
-    (FOLDER / f"{question.name}-try.toml").unlink(missing_ok=True)
-    told(question, best, path, [[done[task.key] for task in of_seed] for of_seed in tasks], lab)
-    file = FOLDER / f"{question.name}.png"
+    print_result(question, best, path, [[done[task.key] for task in of_seed] for of_seed in tasks], lab)
+    file = lab.file.replace(FOLDER / lab.file.name)
     seeds = f" --seeds {len(tasks)}" if len(tasks) > 1 else ""
-    console.print(keep(file, lambda: picture(question, trials)))
-    console.print(f"repeat: asymlab run {quote(str(near(tasks[0][0].case.file)))}{seeds}")
+    console.print(keep(FOLDER / f"{question.name}.png", lambda: picture(question, trials)))
+    console.print(f"repeat: asymlab run {quote(str(near(file)))}{seeds}")
 
 
-def told(question: Question, best: Trial, path: dict[str, Any], seeds: list[list[Run]], lab: Lab) -> None:
+def print_result(question: Question, best: Trial, path: dict[str, Any], seeds: list[list[Run]], lab: Lab) -> None:
     first = question.box.path(best.point)
     sides = {side.of.name for side in question.box.sides}
     for name, known in box.OF_NAME.items():
