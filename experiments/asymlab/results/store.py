@@ -4,6 +4,7 @@
     build/store/KEY/run.json                metrics, self-check, provenance, the command that repeats it, the hash of
                     each table (tables) and of run.json's own rest (record_sha256)
     build/store/KEY/{acks,goodput,links}.npz, and state-CONTROLLER.npz where run.trace_state is set,
+                    packets.npz and the words of programs,
                     forward.pcap and reverse.pcap where run.capture is; forward-2.pcap of the second hop, ...
 
 A folder appears whole or not at all; one that is there is never computed again.
