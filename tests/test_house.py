@@ -32,6 +32,11 @@ ORDER = [
 ]
 BLOB = 256 * 1024  # bytes of a file in git at most, but for
 LARGE: dict[str, str] = {}
+TOP = {
+    *(".clang-format", ".editorconfig", ".gitignore", "CHANGELOG.md", "CITATION.cff", "CONTRIBUTING.md", "LICENSE"),
+    *("MANIFEST.in", "Makefile", "README.md", "SECURITY.md", "VERSION", "pyproject.toml", "requirements.lock"),
+    "setup.py",
+}
 SPDX = "SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause"
 SOURCES = re.compile(r".*\.([ch]|py|sh|toml|css|j2|yml|service)|Makefile|\.ci/run|packaging/post\w+|packaging/pre\w+")
 FOLDERS = (".ci", ".github", "bpf", "examples", "experiments", "loader", "packaging", "tests")
@@ -96,6 +101,7 @@ def test_files_in_git_are_small():
     sizes = {f: (REPO / f).lstat().st_size for f in files if (REPO / f).is_file()}
     assert len(sizes) > 500
     assert {f for f, size in sizes.items() if size > BLOB} == set(LARGE)
+    assert {f for f in sizes if "/" not in f} == TOP
 
 
 # --- modules -------------------------------------------------------------------------------
