@@ -400,13 +400,16 @@ static void see_registered(struct report *rep, const struct inventory *now)
 
 	for (const struct registered *reg = r->at; reg < r->at + r->nr; reg++) {
 		char *users = users_text(&now->users, &now->all, reg->name, true);
+		bool all = !netns_unseen() && !users_hidden(&now->users, r, reg);
 
 		if (reg->unloading)
 			report(rep, NOTE, reg->name, NULL, "unloaded (map %u); it stays until its users end: %s",
 			       reg->map_id, users && *users ? users : "none that can be seen");
 		else
 			report(rep, GOOD, reg->name, NULL, "registered (map %u), %s", reg->map_id,
-			       users && *users ? users : "used by nobody");
+			       users && *users ? users
+			       : all           ? "used by nobody"
+					       : "used by nobody that can be seen from here");
 		free(users);
 	}
 }
@@ -437,7 +440,7 @@ static void see_loaded(struct report *rep)
 		see_frto(rep, &now.registry);
 		see_left_programs(rep, &now.registry, &now.all);
 		see_thinning(rep, &now.all);
-		findings_hidden(rep, &now.all);
+		findings_hidden(rep, &now, false);
 		see_namespaces(rep, &now);
 		if (findings_report(rep, &now, false))
 			report(rep, BAD, "uses", NULL, "what became of them cannot be seen %s", why);

@@ -154,7 +154,8 @@ static int list(void)
 		err = fail("%s cannot be read, or not all of it: %s", object_dir(), unread);
 	if (!s.unread || !args.json)
 		print_rows(&s);
-	if (!s.unread && attachments_hidden(&s.now.all, NULL, false) < 0)
+	if (!s.unread &&
+	    (attachments_hidden(&s.now.all, NULL, false) < 0 || users_warn_hidden(&s.now.users, &s.now.registry)))
 		err = -1;
 	object_names_free(s.built);
 	inventory_free(&s.now);

@@ -271,7 +271,7 @@ static int metrics(void)
 	}
 	if (!err) {
 		printf("# EOF\n");
-		if (attachments_hidden(&w.all, NULL, false) < 0)
+		if (attachments_hidden(&w.all, NULL, false) < 0 || users_warn_hidden(&w.users, &w.registry))
 			err = -1;
 		if (w.sockets.nr_unread)
 			fail("%s", w.sockets.unread);

@@ -394,15 +394,11 @@ static int tell_others(struct seen *s)
 static int tell_unseen(struct seen *s)
 {
 	struct report *r = &s->report;
-	int err = 0;
+	int err;
 
 	if (s->blind)
 		report(r, NOTE, "programs", "run it as root", "what is loaded, cgroups and thinning cannot be seen");
-	if (s->blind && s->now.users.nr == 1)
-		report(r, NOTE, "namespaces", "run it as root",
-		       "other network namespaces than this one cannot be seen");
-	if (!s->blind)
-		err = findings_hidden(r, &s->now.all);
+	err = findings_hidden(r, &s->now, s->blind);
 	for (const struct netns *ns = s->now.users.ns; ns < s->now.users.ns + s->now.users.nr; ns++)
 		if (ns->unread)
 			report(r, NOTE, "netns", NULL, "%s cannot be read: %s", ns->name, ns->unread);

@@ -171,7 +171,7 @@ static void print_json(const struct picture *p)
 	struct group g;
 
 	object_begin(NULL, "", "");
-	members(flag_of("all_namespaces", l->met_home && !l->nr_unread));
+	members(flag_of("all_namespaces", l->met_home && !l->nr_unread && !netns_unseen()));
 	list_begin("controllers", "\n ", "\n");
 	for (size_t at = 0; at < l->flows.nr; at += g.nr) {
 		g = group_from(l, at);
@@ -408,6 +408,7 @@ static int print_once(struct picture *p)
 		return fail("%s", l->error);
 	if (l->nr_unread)
 		err = fail("%s", l->unread);
+	netns_warn_unseen();
 	if (args.json)
 		print_json(p);
 	else

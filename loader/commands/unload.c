@@ -113,7 +113,8 @@ static void print_waiting(void)
 	if (nr)
 		printf("%s: waiting for %zu socket%s\n", args.name, nr, nr == 1 ? "" : "s");
 	else
-		printf("%s: waiting for a socket that is not connected yet: the kernel does not tell which\n",
+		printf("%s: waiting for a socket that is not connected, or a network namespace that cannot be seen: the "
+		       "kernel does not tell which\n",
 		       args.name);
 	print_sockets(&kept.sockets, true);
 	fflush(stdout);
@@ -306,13 +307,29 @@ static int finish_replacement(void)
 	return state_remove(file);
 }
 
+/* Something may have it as default where nobody here can look. */
+static int check_unseen(const struct found *f)
+{
+	const struct registered *reg = registry_find(&f->registry, args.name);
+	int nr = reg ? users_hidden(&f->users, &f->registry, reg) : 0;
+
+	if (nr > 0 && netns_unseen() && !args.force && !args.drain)
+		return fail("%s may be a default elsewhere: " NETNS_UNSEEN ", but the kernel counts %d use%s more: "
+			    "unload it where `asymcc status` sees all, or use --drain, or --force",
+			    args.name, netns_unseen(), nr, nr == 1 ? "" : "s");
+	netns_warn_unseen();
+	if (nr > 0)
+		fail(HIDDEN_USES(nr), args.name);
+	return nr < 0 ? -1 : 0;
+}
+
 static int unload_locked(struct found *f)
 {
 	if (finish_replacement() || registry_read(&f->registry) || attachments_read(&f->all) ||
 	    attachments_read(&f->mine) || users_read(&f->users))
 		return -1;
 	users_warn(&f->users);
-	if (f->users.records_unread)
+	if (f->users.records_unread || check_unseen(f))
 		return -1;
 	attachments_keep(&f->mine, args.name, NULL);
 	f->where = users_text(&f->users, &f->all, args.name, false);

@@ -63,8 +63,10 @@ static int unuse_everywhere(const struct attachments *all)
 
 	if (attachments_hidden(all, args.cc, n > 0))
 		left++;
+	netns_warn_unseen();
 	if (!n && !left)
-		printf("%s is no default, on no route and in no cgroup\n", args.cc);
+		printf("%s is no default, on no route and in no cgroup%s\n", args.cc,
+		       netns_unseen() ? " that can be seen from here" : "");
 	else if (n > 0)
 		printf("%s taken back in %d place%s\n", args.cc, n, n == 1 ? "" : "s");
 	return n < 0 || left ? -1 : 0;

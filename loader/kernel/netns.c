@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <mntent.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 #define LIST 4096
 #define NAMED "/run/netns"
 #define FIRST "host"
+#define FIRST_PID_NS 0xEFFFFFFCU /* the inode of the namespace that has all processes */
 #define SECONDS 10 /* to look into a foreign namespace */
 
 int netns_default(char name[CC_NAME_LEN])
@@ -107,6 +109,8 @@ const char *netns_prefix(const char *name, bool own)
 		return "";
 	if (!strncmp(name, "netns ", 6))
 		snprintf(text, sizeof(text), "ip netns exec %s ", name + 6);
+	else if (*name == '/')
+		snprintf(text, sizeof(text), "nsenter --net=%s ", name);
 	else
 		snprintf(text, sizeof(text), "nsenter -t %s -n ", strcmp(name, FIRST) ? name + 4 : "1");
 	return text;
@@ -116,9 +120,24 @@ struct walk {
 	int (*look)(const struct netns_id *id, void *ctx);
 	void *ctx;
 	struct netns_id *seen;
+	ino_t *shut; /* device files of namespaces that could not be opened; they may be among those seen */
 	struct stat own, user;
-	int nr, home, err;
+	int nr, nr_shut, home, err;
+	bool barred; /* something could not be entered */
 };
+
+static const char *unseen;
+
+const char *netns_unseen(void)
+{
+	return unseen;
+}
+
+void netns_warn_unseen(void)
+{
+	if (unseen)
+		fail(NETNS_UNSEEN ": what uses a controller there is not known", unseen);
+}
 
 static bool same(const struct stat *a, const struct stat *b)
 {
@@ -138,6 +157,56 @@ int netns_fail_lack(int err)
 		fail("cannot look into every network namespace: %s", strerror(err));
 	said = true;
 	return -1;
+}
+
+/* Each network namespace has a file of its own there, which any process may look at, without a right to enter. -errno. */
+static int stat_devices(const char *process, struct stat *st)
+{
+	char path[300];
+
+	snprintf(path, sizeof(path), "/proc/%s/net/dev", process);
+	return stat(path, st) ? -errno : 0;
+}
+
+static void keep_shut(struct walk *w, const char *process)
+{
+	ino_t *more = realloc(w->shut, (w->nr_shut + 1) * sizeof(*more));
+	struct stat st;
+	int err = stat_devices(process, &st);
+
+	if (more)
+		w->shut = more;
+	if (!more || netns_is_lack(-err))
+		w->err = netns_fail_lack(more ? -err : ENOMEM);
+	else if (!err)
+		w->shut[w->nr_shut++] = st.st_ino;
+	else
+		w->barred |= err == -EACCES || err == -EPERM; /* else it is gone */
+}
+
+static bool is_barred(const struct walk *w)
+{
+	struct stat own = {};
+
+	stat_devices("self", &own);
+	for (int i = 0, k; i < w->nr_shut; i++) {
+		for (k = 0; k < w->nr && w->seen[k].devices != w->shut[i]; k++)
+			;
+		if (k == w->nr && w->shut[i] != own.st_ino)
+			return true;
+	}
+	return w->barred;
+}
+
+static bool has_all_processes(void)
+{
+	struct stat st;
+
+	if (access("/proc/1", F_OK)) /* /proc hides processes */
+		return false;
+	if (stat("/proc/1/ns/pid", &st) && stat("/proc/self/ns/pid", &st))
+		return true; /* this kernel has no PID namespaces */
+	return st.st_ino == FIRST_PID_NS;
 }
 
 /* -1 with a message. */
@@ -182,11 +251,15 @@ static int enter(struct walk *w, int ns, const char *name)
 	foreign = is_foreign(w, ns);
 	if (foreign < 0)
 		return -1;
-	if (setns(ns, CLONE_NEWNET))
+	if (setns(ns, CLONE_NEWNET)) {
+		w->barred |= errno == EPERM && !same(&st, &w->own);
 		return netns_is_lack(errno) ? netns_fail_lack(errno) : 0;
+	}
 	id = &w->seen[w->nr++];
 	*id = (struct netns_id){ .dev = st.st_dev, .ino = st.st_ino, .own = same(&st, &w->own), .foreign = foreign };
 	id->first = !strcmp(name, FIRST);
+	if (!stat_devices("thread-self", &st))
+		id->devices = st.st_ino;
 	snprintf(id->name, sizeof(id->name), "%s", name);
 	for (char *c = id->name; *c; c++) /* whoever named it may have meant the terminal */
 		if (*c < ' ' || *c > '~')
@@ -202,13 +275,16 @@ static int enter(struct walk *w, int ns, const char *name)
 	return 0;
 }
 
-static void visit(struct walk *w, const char *path, const char *name)
+/* `process` NULL: the file is nobody's. */
+static void visit(struct walk *w, const char *path, const char *name, const char *process)
 {
 	int ns = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 
 	if (ns < 0) {
-		if (netns_is_lack(errno)) /* else it vanished meanwhile, or is none of ours to see */
+		if (netns_is_lack(errno))
 			w->err = netns_fail_lack(errno);
+		else if (process && (errno == EACCES || errno == EPERM)) /* else it vanished meanwhile */
+			keep_shut(w, process);
 		return;
 	}
 	if (enter(w, ns, name))
@@ -227,7 +303,7 @@ static void visit_all(struct walk *w, const char *dir, bool processes)
 			continue;
 		snprintf(path, sizeof(path), processes ? "%s/%s/ns/net" : "%s/%s", dir, e->d_name);
 		snprintf(name, sizeof(name), "%s %s", processes ? "pid" : "netns", e->d_name);
-		visit(w, path, name);
+		visit(w, path, name, processes ? e->d_name : NULL);
 	}
 	if (netns_is_lack(errno))
 		w->err = netns_fail_lack(errno);
@@ -235,7 +311,22 @@ static void visit_all(struct walk *w, const char *dir, bool processes)
 		closedir(d);
 }
 
-/* The first name that a namespace is met by stays: host, then named ones, then processes. */
+/* Those that a mount alone holds, wherever it is. */
+static void visit_mounts(struct walk *w)
+{
+	FILE *f = setmntent("/proc/self/mounts", "re");
+	struct mntent *m;
+
+	while (f && (m = getmntent(f)))
+		if (!strcmp(m->mnt_type, "nsfs"))
+			visit(w, m->mnt_dir, m->mnt_dir, NULL);
+	if (f)
+		endmntent(f);
+	else if (netns_is_lack(errno))
+		w->err = netns_fail_lack(errno);
+}
+
+/* The first name that a namespace is met by stays: host, then named ones, then processes, then mounts. */
 int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx)
 {
 	struct walk w = { .look = look, .ctx = ctx, .home = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC) };
@@ -245,11 +336,16 @@ int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx)
 	if (w.home < 0 || fstat(w.home, &w.own)) {
 		w.err = fail("cannot open /proc/self/ns/net: %s", strerror(errno));
 	} else {
-		visit(&w, "/proc/1/ns/net", FIRST);
+		visit(&w, "/proc/1/ns/net", FIRST, "1");
 		visit_all(&w, NAMED, false);
 		visit_all(&w, "/proc", true);
+		visit_mounts(&w);
 	}
+	unseen = !has_all_processes() ? "not all processes can be seen"
+		 : is_barred(&w)      ? "it takes root, with CAP_SYS_PTRACE"
+				      : NULL;
 	free(w.seen);
+	free(w.shut);
 	if (w.home >= 0)
 		close(w.home);
 	return w.err;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Every network namespace that can be reached, and its default. */
+/* Every network namespace that a process or a mount leads to, and its default. */
 #ifndef NETNS_H
 #define NETNS_H
 
@@ -12,7 +12,8 @@
 struct netns_id {
 	dev_t dev;
 	ino_t ino;
-	char name[280];               /* "host", "netns r1" or "pid 123"; it has no control characters */
+	ino_t devices;                /* of its /proc/net/dev */
+	char name[280];               /* "host", "netns r1", "pid 123" or "/a/mount"; it has no control characters */
 	bool own;                     /* the thread's */
 	bool first;                   /* that of the machine's first process */
 	bool foreign; /* of another user namespace, that is anybody's: what it does shall hinder nothing */
@@ -23,6 +24,12 @@ struct netns_id {
  * nevertheless. The time in foreign ones is limited.
  */
 int netns_each(int (*look)(const struct netns_id *id, void *ctx), void *ctx);
+
+/* Why the last netns_each() may have missed some; NULL: each that a process or a mount here leads to was seen. */
+const char *netns_unseen(void);
+#define NETNS_UNSEEN "other network namespaces cannot be seen from here (%s)"
+/* A line on stderr, if there is a reason. */
+void netns_warn_unseen(void);
 
 /* Before a command that shall act in that namespace: "ip netns exec r1 "; till the next call. */
 const char *netns_prefix(const char *name, bool own);

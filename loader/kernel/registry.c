@@ -55,7 +55,7 @@ static const char *why_no_btf(void)
 
 int registry_layout(struct registry *r, char *why, size_t size)
 {
-	const struct btf_type *t;
+	const struct btf_type *t, *common;
 
 	r->kernel = btf__load_vmlinux_btf();
 	if (!r->kernel) {
@@ -76,12 +76,11 @@ int registry_layout(struct registry *r, char *why, size_t size)
 	if (locate(r->kernel, r->ops, "name", &r->name, &t) || locate(r->kernel, r->ops, "flags", &r->flags, &t))
 		goto unknown;
 	/* from 6.9 refcnt and state are in a struct of their own */
-	if (!locate(r->kernel, r->value, "common", &r->state, &t)) {
-		if (locate(r->kernel, t, "state", &r->state, &t))
-			goto unknown;
-	} else if (locate(r->kernel, r->value, "state", &r->state, &t)) {
+	if (locate(r->kernel, r->value, "common", &r->state, &common))
+		common = r->value;
+	r->refcnt = r->state;
+	if (locate(r->kernel, common, "state", &r->state, &t) || locate(r->kernel, common, "refcnt", &r->refcnt, &t))
 		goto unknown;
-	}
 	return 0;
 unknown:
 	snprintf(why, size, "this kernel's struct " VALUE_TYPE " has a layout not known here");
@@ -152,6 +151,8 @@ static int read_map(struct registry *r, __u32 id)
 	if (state == STATE_INIT || there <= 0)
 		goto cleanup;
 	reg->unloading = state == STATE_TOBEFREE;
+	memcpy(&reg->uses, value + r->refcnt, sizeof(reg->uses));
+	reg->uses -= !reg->unloading && reg->uses; /* the registration is one */
 	r->nr++;
 cleanup:
 	free(value);

@@ -19,6 +19,7 @@ struct registered {
 	char object[16];   /* name of the ops variable, that is of the object */
 	bool l4s;          /* it asks that its packets leave as ECT(1) */
 	bool unloading;    /* no longer in the kernel's list, but sockets still run it */
+	int uses;          /* network namespaces whose default it is, and sockets, as the kernel counts them */
 	__u32 btf_id;      /* all that was loaded with it, and nothing else, has this BTF */
 };
 
@@ -27,7 +28,7 @@ struct registry {
 	const struct btf_type *value;  /* struct bpf_struct_ops_tcp_congestion_ops */
 	const struct btf_type *ops;    /* struct tcp_congestion_ops */
 	int value_id;
-	unsigned int data, name, flags, state;  /* offsets in the value */
+	unsigned int data, name, flags, refcnt, state;  /* offsets in the value */
 	struct registered *at;
 	int nr;
 };

@@ -10,6 +10,7 @@
 #include "uses/users.h"
 
 #define WARNINGS 5
+#define LOOKS 5
 
 static int count_one(struct netns *ns, const char *cc)
 {
@@ -206,4 +207,48 @@ unsigned int users_lost(const struct users *l, const char *cc)
 	for (int i = 0; i < l->nr; i++)
 		n += count_routes(l->ns[i].lost, l->ns[i].nr_lost, cc) + lost_default(&l->ns[i], cc);
 	return n;
+}
+
+static int surplus(const struct users *l, const struct registry *r, const char *cc)
+{
+	int nr = 0;
+
+	for (const struct registered *reg = r->at; reg < r->at + r->nr; reg++)
+		nr += strcmp(reg->name, cc) ? 0 : reg->uses;
+	for (const struct netns *ns = l->ns; ns < l->ns + l->nr; ns++)
+		nr -= netns_sockets(ns, cc) + !strcmp(ns->initial, cc);
+	return nr;
+}
+
+int users_hidden(const struct users *l, const struct registry *r, const struct registered *reg)
+{
+	const char *cc = reg->name;
+	int nr = reg->unloading ? 0 : surplus(l, r, cc), err = 0;
+
+	if (registry_find(r, cc) != reg) /* another build counts for all of that name */
+		return 0;
+	for (int i = 1; i < LOOKS && nr > 0 && !err; i++) {
+		struct registry now = {};
+		struct users more = {};
+
+		err = registry_read(&now) || users_read(&more);
+		nr = err ? nr : surplus(&more, &now, cc);
+		registry_free(&now);
+		users_free(&more);
+	}
+	return err ? -1 : nr > 0 ? nr : 0;
+}
+
+int users_warn_hidden(const struct users *l, const struct registry *r)
+{
+	netns_warn_unseen();
+	for (const struct registered *reg = r->at; reg < r->at + r->nr; reg++) {
+		int nr = users_hidden(l, r, reg);
+
+		if (nr < 0)
+			return -1;
+		if (nr)
+			fail(HIDDEN_USES(nr), reg->name);
+	}
+	return 0;
 }

@@ -4,6 +4,7 @@
 #define USERS_H
 
 #include "kernel/netns.h"
+#include "kernel/registry.h"
 #include "kernel/route.h"
 
 struct cc_use {
@@ -46,5 +47,15 @@ unsigned int netns_routes(const struct netns *ns, const char *cc);
 bool lost_default(const struct netns *ns, const char *cc);
 /* Defaults and routes that lost it. */
 unsigned int users_lost(const struct users *l, const char *cc);
+/*
+ * Uses of a controller that the kernel counts, and that no namespace has which was looked into; none of one that is
+ * unloaded. It looks again for those that came or went between two looks. -1 with a message.
+ */
+int users_hidden(const struct users *l, const struct registry *r, const struct registered *reg);
+#define HIDDEN_USES(nr) \
+	"%d use%s of %s cannot be seen from here: sockets that are not connected, or other network namespaces", (nr), \
+		(nr) == 1 ? "" : "s"
+/* A line on stderr for each controller that has some, and one if namespaces could not be looked into. -1: not known. */
+int users_warn_hidden(const struct users *l, const struct registry *r);
 
 #endif

@@ -113,15 +113,32 @@ int findings_report(struct report *r, const struct inventory *now, bool blind)
 	return 0;
 }
 
-int findings_hidden(struct report *r, const struct attachments *all)
+static int report_hidden_uses(struct report *r, const struct inventory *now)
 {
-	int nr = attachments_hidden(all, NULL, false);
+	const struct registry *all = &now->registry;
 
+	for (const struct registered *reg = all->at; reg < all->at + all->nr; reg++) {
+		int nr = users_hidden(&now->users, all, reg);
+
+		if (nr < 0)
+			return -1;
+		if (nr)
+			report(r, NOTE, reg->name, NULL, HIDDEN_USES(nr), reg->name);
+	}
+	return 0;
+}
+
+int findings_hidden(struct report *r, const struct inventory *now, bool blind)
+{
+	int nr = blind ? 0 : attachments_hidden(&now->all, NULL, false);
+
+	if (netns_unseen())
+		report(r, NOTE, "namespaces", "run it as root, in no container", NETNS_UNSEEN, netns_unseen());
 	if (nr > 0)
 		report(r, NOTE, "programs", NULL,
 		       "some of asymcc run in a network namespace or a cgroup that cannot be seen from here");
 	else if (nr < 0)
 		report(r, BAD, "programs", NULL,
 		       "whether some of asymcc run elsewhere is not known (the reason is on standard error)");
-	return nr < 0 ? -1 : 0;
+	return nr < 0 || report_hidden_uses(r, now) ? -1 : 0;
 }

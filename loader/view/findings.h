@@ -19,7 +19,7 @@ void report(struct report *r, enum grade grade, const char *what, const char *me
 /* Defaults, routes and cgroups that lost what `use` gave them, and programs of others beside ours. -1 with a message. */
 int findings_report(struct report *r, const struct inventory *now, bool blind);
 
-/* Programs of asymcc that run where nobody here can look. -1 with a message: that is not known. */
-int findings_hidden(struct report *r, const struct attachments *all);
+/* Programs, namespaces and uses where nobody here can look. -1 with a message: that is not known. */
+int findings_hidden(struct report *r, const struct inventory *now, bool blind);
 
 #endif

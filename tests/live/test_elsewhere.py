@@ -6,11 +6,15 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import time
 
 import pytest
 
-from tests.live.harness import ASYMCC, CGROUP2, asymcc, named_command, pytestmark, refusal, run, saying, unique  # noqa: F401
+from tests.live.harness import ASYMCC, CGROUP2, asymcc, kernel_has, named_command, refusal, run, saying, unique
+from tests.live.harness import pytestmark as pytestmark
 from tests.live.pairs import enter
+
+HIDDEN = " in a network namespace or a cgroup that cannot be seen from here"
 
 
 def alone(tmp_path, *argv, namespaces=(), check=True, within=None, env=None):
@@ -113,20 +117,20 @@ def test_what_cannot_be_entered_is_said_not_to_be_seen(elsewhere, tmp_path):
     """The namespace has a name in another mount namespace alone."""
     done = alone(tmp_path, "thin", "--off", check=False)
     assert done.returncode == 1 and done.stdout == ""
-    assert "of asymcc run in a network namespace or a cgroup that cannot be seen from here" in done.stderr
+    assert HIDDEN in done.stderr
     unseen = json.loads(alone(tmp_path, "status", "--json").stdout)["unseen"]
     assert "some of asymcc run in a network namespace or a cgroup that cannot be seen from here" in {
         u["text"] for u in unseen
     }
     for command in "list", "doctor", "metrics":
-        assert "cannot be seen from here" in alone(tmp_path, command, check=False).stderr
+        assert HIDDEN in alone(tmp_path, command, check=False).stderr
 
 
 def test_nobody_waits_for_what_runs_out_of_sight(elsewhere, tmp_path, trip):
     """Only after a detach may it be one that is about to go. The first wait would be the command's end here."""
     for command in ["list"], ["status"], ["doctor"], ["metrics", "--interval", "0"]:
         done = alone(tmp_path, *command, env=trip("usleep", 1), check=False)
-        assert done.returncode in (0, 1) and "cannot be seen from here" in done.stderr, done
+        assert done.returncode in (0, 1) and HIDDEN in done.stderr, done
 
 
 @pytest.mark.parametrize("command", [["status"], ["doctor"], ["list"], ["metrics", "--interval", "0"]], ids="-".join)
@@ -137,7 +141,7 @@ def test_what_cannot_be_told_is_not_called_hidden(command, tmp_path, trip):
         done = alone(tmp_path, *command, env=trip("FIRST_PROG_ID", nth, errno.ENOMEM), check=False)
         if line in done.stderr:
             break
-    assert done.returncode == 1 and "cannot be seen from here" not in done.stdout + done.stderr
+    assert done.returncode == 1 and HIDDEN not in done.stdout + done.stderr
     words = "whether some of asymcc run elsewhere is not known (the reason is on standard error)"
     assert (words in done.stdout) == (command[0] in ("status", "doctor"))
 
@@ -151,9 +155,73 @@ def test_a_namespace_that_cannot_be_read_is_named_and_hinders_nothing(elsewhere,
         if f" in netns {pair.client}: Input/output error" not in done.stderr:
             continue
         named += 1
-        assert done.returncode == 0 and "cannot be seen from here" in done.stderr
+        assert done.returncode == 0 and HIDDEN in done.stderr
         assert "has only a part of its programs" not in done.stdout
         stopped = alone(tmp_path, "thin", "--off", namespaces=[pair.client], env=env, check=False)
-        assert stopped.returncode == 1 and "cannot be seen from here" in stopped.stderr
+        assert stopped.returncode == 1 and HIDDEN in stopped.stderr
         break
     assert named
+
+
+FOUR = "setpriv --bounding-set=-all,+bpf,+perfmon,+net_admin,+sys_admin --inh-caps=-all".split()
+VIEWS = {"a PID namespace": "unshare -pf --mount-proc".split(), "four capabilities": FOUR}
+
+
+def default_of_a_process(name: str):
+    """In a network namespace of its own; the process has all that root may."""
+    script = f"sysctl -qw net.ipv4.tcp_congestion_control={name}; echo ready; exec sleep 100"
+    return saying("ready", *"unshare -n sh -ec".split(), script)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_a_default_out_of_sight_is_told_and_keeps_the_controller(view, loaded):
+    name, words = loaded("fast"), "other network namespaces cannot be seen from here"
+    with default_of_a_process(name):
+        here = [*VIEWS[view], ASYMCC]
+        unseen = {row["name"]: row["text"] for row in json.loads(run(*here, "status", "--json").stdout)["unseen"]}
+        assert words in unseen["namespaces"] and unseen[name].startswith(f"1 use of {name} cannot be seen from here")
+        for command in ["list"], ["metrics", "--interval", "0"]:
+            stderr = run(*here, *command).stderr
+            assert words in stderr and f"1 use of {name} cannot be seen from here" in stderr
+        rows = json.loads(run(*here, "doctor", "--json", check=False).stdout)
+        assert {"namespaces", name} <= {row["check"] for row in rows if "cannot be seen from here" in row["text"]}
+        assert not any(row["check"] == name and row["text"].endswith("used by nobody") for row in rows)
+        done = run(*here, "unuse", name)
+        assert words in done.stderr and done.stdout.endswith("in no cgroup that can be seen from here\n")
+        line = refusal(run(*here, "unload", name, check=False))
+        assert words in line and "the kernel counts 1 use more" in line and kernel_has(name)
+        assert f"1 use of {name} cannot" in run(*here, "unload", name, "--force").stderr and not kernel_has(name)
+
+
+@pytest.mark.parametrize("view", VIEWS)
+def test_what_nobody_uses_is_unloaded_though_not_all_is_seen(view, loaded):
+    """The kernel's own count tells."""
+    name = loaded("fast")
+    done = run(*VIEWS[view], ASYMCC, "unload", name)
+    assert done.stdout == f"{name} unloaded\n" and not kernel_has(name)
+
+
+def test_a_namespace_that_a_mount_alone_holds_is_seen(loaded, tmp_path):
+    name, place = loaded("fast"), tmp_path / "a b"
+    place.touch()
+    script = f"""
+unshare -n sh -c 'sysctl -qw net.ipv4.tcp_congestion_control={name}; mount --bind /proc/self/ns/net "{place}"'
+{ASYMCC} unload {name} && exit 3
+{ASYMCC} unload {name} --drain"""
+    done = run(*"unshare -m sh -c".split(), script)
+    assert f"asymcc: {name} is still given to connections: default of {place}: take it back" in done.stderr
+    assert done.stdout == f"{name} unloaded; taken back from default of {place}\n"
+
+
+def test_what_only_a_descriptor_holds_is_told(loaded):
+    """No process is in it, and no file leads there."""
+    name = loaded("fast")
+    within = f"sysctl -qw net.ipv4.tcp_congestion_control={name}; exec 3</proc/self/ns/net; echo ready; "
+    script = f"exec 4</proc/self/ns/net; exec unshare -n sh -ec '{within} exec nsenter --net=/proc/self/fd/4 sleep 100'"
+    with saying("ready", "sh", "-ec", script) as p:
+        while "sleep" not in open(f"/proc/{p.pid}/comm").read():
+            time.sleep(0.01)
+        told = f"1 use of {name} cannot be seen from here"
+        assert told in {row["name"]: row["text"] for row in json.loads(asymcc("status", "--json"))["unseen"]}[name]
+        done = run(ASYMCC, "unload", name)
+        assert told in done.stderr and done.stdout == f"{name} unloaded\n"
