@@ -237,12 +237,12 @@ static __always_inline void comes(struct __sk_buff *skb, const struct packet *p,
 	note_answer(c, bpf_ntohl(stamps[1]), left_ns, now);
 }
 
-/* Bytes of the uplink that it takes. */
+/* Bytes of the uplink that it takes. `overhead` may make it less than nothing. */
 static inline u32 cost_of(const struct __sk_buff *skb)
 {
-	s32 bytes = (s32)skb->len - (ethernet ? ETHERNET : 0) + overhead;
+	s32 bytes = (s32)skb->len - (ethernet ? ETHERNET : 0) + overhead, least = mpu > 0 ? mpu : 0;
 
-	return max(bytes, max(mpu, 0));
+	return bytes > least ? bytes : least;
 }
 
 SEC("socket")

@@ -154,6 +154,6 @@ const struct command cmd_uplink = {
 		"It puts the kernel's CAKE on the device, at a rate that it finds and follows, and thins ACKs to a twentieth "
 		"of that. How long packets wait in the modem it sees from the timestamps of TCP connections that pass.\n"
 		"It runs until SIGINT or SIGTERM; then what stood there is there again. A qdisc that somebody has set is "
-		"not replaced.\n"
+		"not replaced. If it is killed, CAKE stays at the last rate; the same command again, or --off, clears that.\n"
 		"The kernel needs CAKE, and what `thin --dev` needs.",
 };

@@ -212,15 +212,11 @@ class Policer(Model):
 
 
 class Uplink(Model):
-    """`asymcc uplink` ahead of a modem: the queue that the uploads find next.
-
-    Its rates are a user's: without them it searches for the modem's. Its device has no other queue.
-    """
+    """`asymcc uplink` ahead of a modem, which is the queue behind its device."""
 
     at: Literal["router", "host"] = Field(
         "router",
-        description="`router`: the last router that uploads come to, in place of the last hop's `reverse` queue; the "
-        "hop before it is the modem. `host`: the right host of the first entry of `flows`.",
+        description="`router`: in place of the last hop's `reverse` queue. `host`: the first entry's right host.",
     )
     rate: Rate | None = Field(None, description="Where it begins.", json_schema_extra={"without": "it searches"})
     least: Rate | None = Field(
