@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* A program of a test's own, which does what its first word says. */
 #define _GNU_SOURCE
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/perf_event.h>
@@ -157,6 +158,40 @@ static void busy(const char *how)
 	       (end.tv_sec - begin.tv_sec) * 1000000000LL + end.tv_nsec - begin.tv_nsec, __rdtsc() - counter);
 }
 
+static struct sockaddr_in place(const char *addr, const char *port)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_port = htons(atoi(port)) };
+
+	inet_aton(addr, &a.sin_addr);
+	return a;
+}
+
+/* It sends without end, of TCP or UDP, to an address and a port from a port. */
+static int send_on(int type, const char *addr, const char *port, const char *from)
+{
+	struct sockaddr_in to = place(addr, port), own = place("0.0.0.0", from);
+	int s = socket(AF_INET, type, 0), one = 1;
+
+	setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (bind(s, (void *)&own, sizeof(own)) || connect(s, (void *)&to, sizeof(to)))
+		return 1;
+	for (char words[1000] = "";; usleep(100))
+		send(s, words, sizeof(words), 0);
+}
+
+/* It takes in what comes to a port of TCP, one connection after the other. */
+static int serve(const char *port)
+{
+	struct sockaddr_in own = place("0.0.0.0", port);
+	int s = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (bind(s, (void *)&own, sizeof(own)) || listen(s, 1))
+		return 1;
+	for (char words[4096];;)
+		for (int one = accept(s, NULL, NULL); read(one, words, sizeof(words)) > 0;)
+			;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "";
@@ -175,6 +210,10 @@ int main(int argc, char **argv)
 		abort();
 	else if (!strcmp(what, "sleep"))
 		sleep(atoi(argv[2]));
+	else if (!strcmp(what, "tcp") || !strcmp(what, "udp"))
+		return send_on(*what == 't' ? SOCK_STREAM : SOCK_DGRAM, argv[2], argv[3], argv[4]);
+	else if (!strcmp(what, "serve"))
+		return serve(argv[2]);
 	else if (!strcmp(what, "print"))
 		puts(argv[2]);
 	else if (!strcmp(what, "busy"))

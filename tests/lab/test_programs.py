@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
+from dataclasses import replace
 from ipaddress import ip_address
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,7 +21,7 @@ from asymlab.guest.wire import dump, read
 from asymlab.machine import elf, packs
 from asymlab.machine.cpio import content
 from asymlab.plan import scenario
-from asymlab.plan.programs import Contents
+from asymlab.plan.programs import Content, Contents
 from asymlab.plan.topology import plan_job
 from asymlab.report.claimfile import ClaimFile
 from asymlab.results import connections
@@ -90,6 +91,18 @@ WRONG = {
     "no file": ({"packs": {"mine": {"files": {"/x": "./none"}}}}, "packs.mine.files./x: no such file: /.*/none"),
     "unused": ({"packs": {"other": {"debian": ["curl"]}}, **program(pack="mine")}, r"programs.0.pack: is missing"),
     "flows": ({"hosts": {"server": {"flows": 0}}}, "hosts.server.flows: 0 must be an entry with hosts of its own"),
+    "a host like this one": (
+        {"hosts": {"localhost": {"at": "left"}}},
+        "hosts.localhost: programs take this for an address of another host",
+    ),
+    "a host like an address": (
+        {"hosts": {"1": {"at": "left"}}},
+        "hosts.1: programs take this for an address of another host",
+    ),
+    "a host like another address": (
+        {"hosts": {"0x7f": {"at": "left"}}},
+        "hosts.0x7f: programs take this for an address of another host",
+    ),
     "controller": ({"hosts": {"server": {"controller": "cubik"}}}, "hosts.server.controller: no controller 'cubik'"),
 }
 
@@ -199,6 +212,29 @@ def test_a_pack_that_was_changed_is_made_anew(tmp_path):
     assert kept.read_bytes() == made["p.cpio"]
 
 
+def test_a_file_that_changes_while_packages_are_fetched_is_kept_as_it_was_hashed(tmp_path, monkeypatch):
+    file = tmp_path / "mine"
+
+    def fetching(*_) -> tuple[dict, list[str]]:
+        file.write_text("#!/bin/new\n")
+        return {}, []
+
+    monkeypatch.setattr(packs, "_debian", fetching)
+    pack = replace(contents({"/usr/bin/mine": file}), debian=("none",))
+    for name in ("old", "new", "old"):
+        file.write_text(f"#!/bin/{name}\n")
+        assert content(packs.archives([pack])["p.cpio"], "packs/p/usr/bin/mine") == f"#!/bin/{name}\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("file", "below"), [("/a", "/a/b"), ("/usr/lib/x", "/lib/x/y/z"), ("/tmp", "/tmp/*"), ("/etc/x", "/etc/hosts/x")]
+)
+def test_no_file_is_a_folder_too(file, below):
+    pack = contents({place: Content(text="x") for place in (file, below)})
+    with pytest.raises(LabError, match="packs.p: /(a|usr/lib/x|tmp|etc/hosts) is a file, so that there can be no /"):
+        packs.archives([pack])
+
+
 @pytest.mark.parametrize("name", ["../x", "a/../../x", "/usr/../../x"])
 def test_no_name_in_a_package_leads_out(name):
     with pytest.raises(LabError, match="leads out of its pack"):
@@ -265,7 +301,11 @@ def test_what_no_guest_says_of_its_programs_is_refused(scenario_file, words):
     assert of_run(job, 0, files | {"programs.json": json.dumps({"one": GOOD}).encode()}, "programs.json")[1] == []
 
 
-@pytest.mark.parametrize("output", [b"", b"{", b"\xff", b"NaN", b'"\\ud800"', b"[" * 100_000, b" " * (2 << 20)])
+@pytest.mark.parametrize(
+    "output",
+    [b"", b"{", b"\xff", b"NaN", b'"\\ud800"', b"[" * 100_000, b" " * (2 << 20)]
+    + [b"1e999", b"-1e999", b"9" * 400, b"9" * 5000],
+)
 def test_what_is_no_json_is_no_result(output):
     with pytest.raises(ValueError):
         read_result(output, "json")

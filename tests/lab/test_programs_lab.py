@@ -18,6 +18,7 @@ from asymlab import LabError
 from asymlab.machine import on_uml, packs
 from asymlab.machine.image import open_image
 from asymlab.plan import scenario, toml
+from asymlab.plan.topology import plan_job
 from asymlab.report import pages
 from asymlab.results.programs import number
 from asymlab.run.execute import execute
@@ -186,6 +187,44 @@ def test_a_program_and_a_flow_share_their_hosts(case, tmp_path):
     file.write_text(f"base = '{case(['world'])}'\nid = 'SHARED'\ntitle = 'x'\n[[flows]]\ncontroller = 'cubic'\n{hosts}")
     r = run(file, UML)
     assert r.valid and r.metrics["goodput_bps"] > 0 and "host here\n" in (r.folder / "p0.out").read_text()
+
+
+TAKES = {  # with the addresses of its server, of the flow's sink and of the load's
+    "the port of a flow's source": ["tcp", "{0}", "7", "61000"],
+    "that over loopback": ["tcp", "127.0.0.1", "7", "61000"],
+    "that at the other end": ["tcp", "{0}", "61000", "7"],
+    "a flow's receiver": ["tcp", "{1}", "5201", "7"],
+    "a load's receiver": ["udp", "{2}", "5201", "7"],
+}
+
+
+@pytest.mark.parametrize("words", TAKES.values(), ids=TAKES)
+def test_no_program_has_a_port_of_the_labs_own(case, tmp_path, words):
+    """The flow and the load are as beside a program that sends nothing."""
+    keys = {"ends": "any", "start": "before"}
+    flows = "[[flows]]\ncontroller = 'cubic'\n[[background]]\nrate = '1mbit'\npacket = 1000\n"
+    guest = open_image(UML)
+
+    def planned(*argv: str):
+        base = case([*argv], ["serve", "7"], ["serve", "7"], p0=keys, p1=keys, p2=keys | {"host": "there"})
+        file = tmp_path / "ports.toml"
+        file.write_text(f"base = '{base}'\nid = 'PORTS'\ntitle = 'x'\n{flows}")
+        return scenario.load(file)
+
+    def record(cases) -> dict:
+        (task,) = plan_runs(cases, guest)
+        return execute([task], guest)[task.key].record
+
+    silent = planned("exit", "0")
+    job = plan_job(silent[0], 1)
+    sound = record(silent)
+    places = job.names["there"], job.flows[0].dst_addr, job.background[0].dst_addr
+    taker = record(planned(*(word.format(*places) for word in words)))
+    assert [re.sub(r"\(\d+", "(N", reason) for reason in taker["invalid"]] == [
+        "program p0 or p1: takes a port of the lab's flows or loads (N packets dropped)"
+    ]
+    for metric in ("goodput_bps", "background_bps"):
+        assert taker["metrics"][metric] == sound["metrics"][metric], metric
 
 
 def test_an_end_that_was_not_meant_makes_the_run_invalid(case):

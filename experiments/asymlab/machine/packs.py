@@ -65,6 +65,7 @@ FIXED = {
 FOLDERS = ("proc", "dev", "tmp", "run", "root", "var/tmp", "var/log", "var/cache")
 
 READ: dict[str, bytes] = {}  # archives, by their definitions: many runs bring the same
+Own = dict[str, Content | bytes]  # files of one's own: each is read once, so that its hash is that of what is kept
 Tree = dict[str, tuple[int, bytes | str]]  # by their places: mode and bytes of files; 0 and the target of links
 
 
@@ -76,29 +77,30 @@ def archives(packs: Iterable[Contents]) -> dict[str, bytes]:
 
 def _archive(pack: Contents) -> bytes:
     try:
-        definition = _definition(pack)
+        own = {place: file if isinstance(file, Content) else read(file, FILE_MAX) for place, file in pack.files.items()}
+        definition = _definition(pack, own)
         if definition not in READ:
-            READ[definition] = _of(definition, pack)
+            READ[definition] = _of(definition, pack, own)
         return READ[definition]
     except OSError as e:
         raise LabError(f"{e.filename or FOLDER}: {e.strerror}{ELSEWHERE}") from None
 
 
-def _definition(pack: Contents) -> str:
+def _definition(pack: Contents, own: Own) -> str:
     """All that a pack is made of, but for the versions of its packages."""
     files = {
-        place: file.model_dump() if isinstance(file, Content) else hashlib.sha256(read(file, FILE_MAX)).hexdigest()
-        for place, file in pack.files.items()
+        place: file.model_dump() if isinstance(file, Content) else hashlib.sha256(file).hexdigest()
+        for place, file in own.items()
     }
     return json.dumps([FORMAT, pack.name, pack.debian, pack.suite, files, pack.programs], sort_keys=True)
 
 
-def _of(definition: str, pack: Contents) -> bytes:
+def _of(definition: str, pack: Contents, own: Own) -> bytes:
     note = FOLDER / "made" / hashlib.sha256(definition.encode()).hexdigest()
     if kept := _kept(note):
         return kept
     tree, versions = _debian(pack.debian, pack.suite, f"packs.{pack.name}") if pack.debian else ({}, [])
-    tree |= dict(_own(pack))
+    tree |= dict(_placed(own))
     _check(tree, pack)
     data = _packed(tree, versions, pack.name)
     digest = hashlib.sha256(data).hexdigest()
@@ -227,11 +229,10 @@ def plain(name: str) -> str:
 # --- files of one's own --------------------------------------------------------------------
 
 
-def _own(pack: Contents) -> Iterator[tuple[str, tuple[int, bytes | str]]]:
-    for place, file in pack.files.items():
-        if isinstance(file, Path):
-            data = read(file, FILE_MAX)
-            yield plain(place), (0o755 if data.startswith((b"\x7fELF", b"#!")) else 0o644, data)
+def _placed(own: Own) -> Iterator[tuple[str, tuple[int, bytes | str]]]:
+    for place, file in own.items():
+        if isinstance(file, bytes):
+            yield plain(place), (0o755 if file.startswith((b"\x7fELF", b"#!")) else 0o644, file)
         elif file.text is not None:
             yield plain(place), (0o755 if file.text.startswith("#!") else 0o644, file.text.encode())
         else:
@@ -243,6 +244,10 @@ def _check(tree: Tree, pack: Contents) -> None:
     """LabError for what a program will not find: itself, or a library."""
     if (size := sum(len(content) for _, content in tree.values())) > PACK_MAX:
         raise LabError(f"packs.{pack.name}: {size >> 20} MB, more than the {PACK_MAX >> 20} that a pack may have")
+    files = FIXED.keys() | {place for place, (_, content) in tree.items() if isinstance(content, bytes)}
+    for place in (*tree, *(f"{folder}/*" for folder in FOLDERS)):
+        if between := [str(parent) for parent in PurePosixPath(place).parents if str(parent) in files]:
+            raise LabError(f"packs.{pack.name}: /{between[0]} is a file, so that there can be no /{place}")
     libraries = {place.rpartition("/")[2] for place in tree}
     for place in map(plain, pack.files):
         mode, content = tree.get(place, (0, ""))

@@ -28,6 +28,7 @@ PACKAGE = r"[a-z0-9][a-z0-9+.-]*[a-z0-9+]"  # as Debian's policy has it
 WORD = re.compile(r"[^\0]{0,4000}")
 PLACE = re.compile(r"/[!-~]{1,200}")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
+NO_HOST = re.compile(r"localhost|\d+|0x[\da-f]*")  # a resolver has an address for these: 1 is 0.0.0.1
 HOSTS_MAX, PROGRAMS_MAX = 20, 40
 SIZE_MAX = 256 << 20  # bytes of all files that are made
 
@@ -226,6 +227,8 @@ def check(s: Any) -> None:
         return
     last = len(s.path.chain) + 1
     for name, host in s.hosts.items():
+        if NO_HOST.fullmatch(name):
+            raise ValueError(f"hosts.{name}: programs take this for an address of another host; choose another name")
         if not 1 <= switch_of(host, last) <= last:
             raise ValueError(f"hosts.{name}.at: no switch {host.at}; there are 1 to {last}")
         _check_flows(name, host, s, last)

@@ -16,7 +16,7 @@ from ..guest.programs import OUTPUT_MAX, Program, WithPrograms
 
 RESULT_MAX = 1 << 20  # bytes of a standard output that is read as a result
 WORDS_MAX = 200  # characters of a program's last line
-NUMBERS_MAX, NUMBER_MAX = 300, 1e100  # of a result that are compared; squares and differences of such are finite
+NUMBERS_MAX, NUMBER_MAX = 300, 1e100  # of a result, what is compared; sums, squares and differences of such are finite
 NO_NAME = ("resolve host", "Name or service not known", "name resolution", "host not found", "No address associated")
 OF_LIST: dict[str, Callable[[list[float]], Any]] = {
     "min": min,
@@ -54,7 +54,17 @@ def of_run(job: WithPrograms, zero_ns: int, files: dict[str, bytes], times: str)
         if reason:
             wrong.append(f"program {program.name}: {reason}")
         records[program.name] = record
-    return records, wrong
+    return records, [*wrong, *_dropped(job, known)]
+
+
+def _dropped(job: WithPrograms, known: dict[str, dict]) -> Iterator[str]:
+    """The hosts whose programs use a port of the lab's own (guest/programs/connections.py)."""
+    hosts: dict[str, list[str]] = {}
+    for program in job.programs:
+        hosts.setdefault(program.host, []).append(program.name)
+    for names in hosts.values():
+        if packets := int(known[names[0]].get("dropped", 0)):
+            yield f"program {' or '.join(names)}: takes a port of the lab's flows or loads ({packets} packets dropped)"
 
 
 def unlike(program: Program, record: dict, words: str, duration_s: float) -> str:
@@ -89,10 +99,18 @@ def read_result(output: bytes, kind: str) -> Any:
     def refuse(word: str) -> None:
         raise ValueError(f"{word} is no number of JSON")
 
+    def measure(kind: type, word: str) -> int | float:
+        if abs(float(word)) >= NUMBER_MAX:
+            raise ValueError(f"{word:.20} is beyond {NUMBER_MAX:g}")
+        return kind(word)
+
     try:
         text = output.decode()
         parts = text.splitlines() if kind == "lines" else [text]
-        values = [json.loads(part, parse_constant=refuse) for part in parts if part.strip() or kind == "json"]
+        read = partial(
+            json.loads, parse_constant=refuse, parse_int=partial(measure, int), parse_float=partial(measure, float)
+        )
+        values = [read(part) for part in parts if part.strip() or kind == "json"]
         json.dumps(values, ensure_ascii=False).encode()  # half a character is none
     except RecursionError:
         raise ValueError("too deep") from None

@@ -30,12 +30,11 @@ from ..protocol import Fault
 from ..run import Event, Rank, Running
 from ..system import LIBC, Failure
 from ..wire import Matching
-from .connections import ConnectionTracer
+from .connections import USER, ConnectionTracer, build_guarded, dropped
 
 PACKS = "/packs"
 SUFFIX, HEAD_BYTES, LAST = ".cpio", 110, "/TRAILER!!!"  # of their archives
 NAMES = "etc/hosts"
-USER = 65534
 CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID = 0x20000, 0x4000000, 0x8000000, 0x20000000
 MS_NOSUID, MS_PRIVATE = 2, 1 << 18
 PR_SET_NO_NEW_PRIVS = 38
@@ -197,11 +196,14 @@ def end(*lives: Life) -> None:
                 life.thread.join(max(0, until - time.monotonic()))
 
 
-def finish(lives: list[Life]) -> None:
+def finish(running: Running, lives: list[Life]) -> None:
     """End the programs that still run, and write down what became of all."""
     for life in lives:
         life.record["running"] = "exit" not in life.record
     end(*lives)
+    for life in lives:
+        if packets := dropped(running.job, running.ns, life.program.node):
+            life.record["dropped"] = packets
     with open(f"{init.OUT}/programs.json", "w") as f:
         json.dump({life.program.name: life.record for life in lives}, f)
 
@@ -236,7 +238,10 @@ def with_programs(schedule: Callable[..., list[Event]]) -> Callable[..., list[Ev
             *(Event(life.program.stop_s, Rank.CHANGE, life.stop) for life in lives if life.program.stop_s is not None),
         ]
         # Only behind the last counters.
-        return [*sorted(events, key=lambda event: (event.at_s, event.rank)), Event(0, Rank.END, partial(finish, lives))]
+        return [
+            *sorted(events, key=lambda event: (event.at_s, event.rank)),
+            Event(0, Rank.END, partial(finish, running, lives)),
+        ]
 
     return schedule_all
 
@@ -246,7 +251,7 @@ def begin() -> None:
     if not init.is_uml():
         unpack_packs()
     vars(init)["Job"] = WithPrograms
-    vars(run).update(schedule=with_programs(run.schedule), Tracer=ConnectionTracer)
+    vars(run).update(build_network=build_guarded, schedule=with_programs(run.schedule), Tracer=ConnectionTracer)
 
 
 def unpack_packs() -> None:

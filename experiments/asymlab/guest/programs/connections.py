@@ -1,17 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The connections of programs: TCP's by the tracer, all of them by their packets at the queues.
+"""The connections of programs, and the ports that they cannot have.
+
+TCP's connections are counted by the tracer, all of them by their packets at the queues.
 
 `connections.bin` in the output folder has records of RECORD, as bpf/lab/connections.bpf.c has them, in their order.
 """
 
 import ctypes
 import os
+import re
 import struct
+from collections.abc import Collection, Iterator
 
 from ..job import Job
+from ..net import Namespaces, build_network
 from ..player import libbpf
-from ..system import Failure
+from ..protocol import FLOW_PORT
+from ..system import Failure, sh
 from ..tracer import Tracer
+from ..traffic import SERVER_PORT
 
 FILE = "connections.bin"
 OBJECT = "connections.bpf.o"
@@ -86,3 +93,45 @@ class ConnectionTracer(Tracer):
         with open(self.file, "wb") as f:
             f.write(self.connections.records())
         return super().finish()
+
+
+# --- the ports of the lab ------------------------------------------------------------------
+
+USER = 65534  # of all programs
+CHAIN = "inet lab programs"
+TABLE = f"add table inet lab\nadd chain {CHAIN} {{ type filter hook output priority 0; }}\n"
+
+
+def _span(ports: list[int]) -> str:
+    return f"{min(ports)}-{max(ports)}" if len(ports) > 1 else str(*ports)
+
+
+def _of_lab(job: Job) -> Iterator[str]:
+    """Matches of nft: the ports by which the lab tells its own flows and loads from what programs send."""
+    ip = "ip6" if job.v6 else "ip"
+    if job.flows:
+        sources = _span([FLOW_PORT + flow.id for flow in job.flows])
+        yield from (f"tcp {side} {sources}" for side in ("sport", "dport"))
+    receivers: dict[str, list[int]] = {}
+    for flow in job.flows:
+        receivers.setdefault(flow.dst_addr, []).append(SERVER_PORT + flow.id)
+    yield from (f"{ip} daddr {addr} tcp dport {_span(ports)}" for addr, ports in receivers.items())
+    yield from (f"{ip} daddr {load.dst_addr} udp dport {SERVER_PORT}" for load in job.background)
+
+
+def build_guarded(job: Job, ns: Namespaces, there: Collection[str]) -> None:
+    """The network, in which packets of programs from or to these ports are dropped where they begin: else they count as
+    the lab's, or take its receivers."""
+    build_network(job, ns, there)
+    rules = "".join(f"add rule {CHAIN} meta skuid {USER} {match} counter drop\n" for match in _of_lab(job))
+    for node in sorted({program.node for program in vars(job)["programs"]}) if rules else ():
+        with ns.enter(node):
+            sh("nft", "-f", "-", text=TABLE + rules)
+
+
+def dropped(job: Job, ns: Namespaces, node: str) -> int:
+    """Packets of its programs."""
+    if not any(_of_lab(job)):
+        return 0
+    with ns.enter(node):
+        return sum(map(int, re.findall(r"counter packets (\d+)", sh("nft", "list", "chain", *CHAIN.split()))))
