@@ -15,7 +15,7 @@ from tests.shared import REPO
 LINK = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 PAGES = sorted(subprocess.check_output(["git", "ls-files", "*.md"], cwd=REPO, text=True).split())
 WRITTEN = [page for page in PAGES if not page.startswith("docs/results/")]  # the others are output
-MOST_PAGES, MOST_WORDS, LAW_WORDS = 20, 52_250, 1_000  # in docs/; in all that is written by hand; on a law's page
+MOST_PAGES, MOST_WORDS, LAW_WORDS = 20, 52_400, 1_000  # in docs/; in all that is written by hand; on a law's page
 LAWS = ("fast", "formosa", "fusion", "pseudorate", "taichung")
 SHORT = r"(?<!\bFig)(?<!\bFigs)(?<!\beq)(?<!\bEq)(?<!\bvs)(?<!\bal)(?<!\be\.g)(?<!\bi\.e)"
 LONGEST = 180
