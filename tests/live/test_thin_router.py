@@ -137,14 +137,16 @@ def test_an_altname_is_the_device(router):
 
 
 def test_what_thins_out_of_sight_is_told(router, tmp_path):
-    """The device goes to a namespace that no process is in, and whose name is outside of /run/netns."""
-    hidden, enter = tmp_path / "netns", f"nsenter --net={tmp_path}/netns"
+    """The device goes to a namespace that no process is in, and that a mount of another mount namespace holds."""
+    hidden = tmp_path / "netns"
     script = f"""
-        mount -t tmpfs none {tmp_path}; touch {hidden}; unshare --net={hidden} true
+        mount -t tmpfs none {tmp_path}
         ip link add wan9 type veth peer name gone; {ASYMCC} thin --dev wan9 || exit 9
-        ip link set wan9 netns {hidden}
+        unshare -m sh -c 'touch {hidden}; unshare --net={hidden} true; ip link set wan9 netns {hidden}
+                          touch {tmp_path}/gone; exec sleep 60' >&- 2>&- &
+        until [ -e {tmp_path}/gone ]; do sleep 0.05; done
         {ASYMCC} thin --off --dev wan9; echo $?; {ASYMCC} thin --off --cgroup /; echo $?
-        {enter} {ASYMCC} thin --off --dev wan9
+        nsenter --mount=/proc/$!/ns/mnt nsenter --net={hidden} {ASYMCC} thin --off --dev wan9; kill $!
     """
     done = run("nsenter", f"--net=/run/netns/{router.router}", "unshare", "-m", "sh", "-c", script)
     assert done.stdout.splitlines()[1:] == ["1", "1", "ACKs are no longer thinned in dev wan9"]

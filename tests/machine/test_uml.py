@@ -62,7 +62,7 @@ PLACES = {
     "arch/um/os-Linux/util.c": "\treturn getrandom(buf, len, flags);\n",
     "arch/um/os-Linux/process.c": "old\n",
     "arch/um/os-Linux/user_syms.c": "new\n",
-    "arch/um/kernel/um_arch.c": "old\n",
+    "arch/um/kernel/um_arch.c": "\tsetup_hostinfo(host_info, sizeof host_info);\n",
     "arch/um/os-Linux/start_up.c": 'fopen("/proc/cpuinfo", "r")\n',
     "include/net/netns/ipv4.h": "\tu8 sysctl_tcp_frto;\n",
     "include/net/tcp.h": "static inline bool tcp_in_cwnd_reduction(const struct sock *sk)\n{\n\treturn 0;\n}\n",
@@ -123,7 +123,8 @@ def test_edits_for_newer_sources_are_made_where_they_apply(tmp_path):
             tmp_path,
             **{
                 "arch/um/os-Linux/process.c": "\tif (using_seccomp)\n\t\tset_handler(SIGCHLD);\n\tend\n",
-                "arch/um/kernel/um_arch.c": "\tarch_task_struct_size = sizeof(struct task_struct) + host_fp_size;\n",
+                "arch/um/kernel/um_arch.c": "\tarch_task_struct_size = sizeof(struct task_struct) + host_fp_size;\n"
+                "\tsetup_hostinfo(host_info, sizeof host_info);\n",
                 "arch/x86/Makefile.um": "KBUILD_CFLAGS += -fno-builtin -m64\n",
                 "mm/slub.c": "kmalloc_nolock()\n\tif (!(s->flags & __CMPXCHG_DOUBLE) && !kmem_cache_debug(s))\n",
             },
