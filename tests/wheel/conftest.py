@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -21,7 +22,9 @@ def build(folder: Path, tree: Path = REPO, umask: int = 0o022) -> dict[str, Path
     """The wheel and the package of sources, by their kinds."""
     folder.mkdir()
     command = ["packaging/dist.sh", sys.executable, str(folder)]
-    p = subprocess.run(command, cwd=tree, capture_output=True, text=True, umask=umask, timeout=300)
+    with open(tree / "build" / ".wheel", "w") as lock:  # setuptools has one folder for all that build there
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        p = subprocess.run(command, cwd=tree, capture_output=True, text=True, umask=umask, timeout=300)
     assert p.returncode == 0, p.stderr
     files = {file.name.rpartition(".")[2]: file for file in folder.iterdir()}
     assert set(files) == {"whl", "gz"}, p.stdout
