@@ -94,14 +94,17 @@ def readme(part: Part, figures: list[str]) -> str:
         "",
         *(f"- {escaped(f'{what}: {value}')}" for what, value in lines(part).items()),
         "",
-        "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval. *Values* counts "
-        "those that differ where they are shown. *Worst run*: the value is that of the worst run, which decides. "
-        "*One value*: all runs have it, so these seeds are no sample. *A or B*: all have one of these two. "
-        "Verdicts over the same scenarios are not independent: "
-        f"the claims' clusters here: {part.clusters}. The bounds of each claim, the "
-        f"value of each of its runs and their hashes are in [{DATA}]({DATA}). `asymlab repeat {part.name} ROW` makes "
-        f"the runs of a row again. `make experiments SUITE={part.name}` makes the report with all figures and their "
-        f"data, `asymlab publish {part.name}` this page.",
+        "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval.",
+        "*Values* counts those that differ where they are shown.",
+        "*Worst run*: the value is that of the worst run, which decides.",
+        "*One value*: all runs have it, so these seeds are no sample.",
+        "*A or B*: all have one of these two.",
+        "Verdicts over the same scenarios are not independent.",
+        f"Clusters of claims that share scenarios: {part.clusters}.",
+        f"The bounds of each claim, the value of each of its runs and their hashes are in [{DATA}]({DATA}).",
+        f"`asymlab repeat {part.name} ROW` makes the runs of a row again.",
+        f"`make experiments SUITE={part.name}` makes the report with all figures and their data.",
+        f"`asymlab publish {part.name}` makes this page.",
         "",
     ]
     rows = [
