@@ -8,6 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from asymlab.plan import scenario
 from asymlab.report import measures, papers, report
 from asymlab.report.judged import RATIO_MAX, Judged, Results
 from tests.report import random_runs
@@ -47,6 +48,16 @@ def test_without_runs_nothing_is_claimed_to_hold(paper):
     [row] = papers.judged(paper, nothing)
     assert (row.verdict, row.claim) == ("not measured", f"{len(papers.claims(paper))} more claims")
     assert report.figures_of(papers.module(paper, "figures"), nothing) == []
+
+
+def test_the_quick_set_is_small():
+    """A study joins it only on purpose: each case has one seed there by default."""
+    planned = {
+        paper: sum(len(case.seeds) for file in papers.scenarios(paper) for case in scenario.load(file, "quick"))
+        for paper in papers.names()
+    }
+    assert " ".join(paper for paper, runs in planned.items() if runs) == "fast formosa fusion pseudorate taichung thin"
+    assert sum(planned.values()) < 80
 
 
 # --- what all share -------------------------------------------------------------------------
