@@ -54,7 +54,9 @@ PLACES = {
     "arch/um/include/asm/processor-generic.h": "\tstruct task_struct *prev_sched;\n",
     "kernel/sched/core.c": "int __sched __cond_resched(void)\n{\n",
     "arch/um/os-Linux/skas/process.c": "#include <sys/wait.h>\n\tptrace(PTRACE_TRACEME, 0, 0, 0);\n",
-    "drivers/char/random.c": "\t\t (regs ? instruction_pointer(regs) : _RET_IP_) ^ swab(irq));\n",
+    "drivers/char/random.c": "\tcase RNDCLEARPOOL:\n\t\t/* No longer has any effect. */\n"
+    "\t\tif (!capable(CAP_SYS_ADMIN))\n\t\t\treturn -EPERM;\n\t\treturn 0;\n",
+    "kernel/irq/handle.c": "\tadd_interrupt_randomness(desc->irq_data.irq);\n",
     "arch/um/kernel/time.c": "static u64 timer_read(struct clocksource *cs)\n{\n"
     "\ttime_travel_update_time_rel(TIMER_MULTIPLIER);\n\tdelta += 1;\n",
     "mm/oom_kill.c": "static int sysctl_panic_on_oom;\n",

@@ -30,7 +30,7 @@ from .wire import learn, load
 
 OUT = "/tmp/out"
 BROUGHT = "/lab/brought"
-RNDADDENTROPY, RNDRESEEDCRNG = 0x40085203, 0x5207
+RNDADDENTROPY, RNDCLEARPOOL, RNDRESEEDCRNG = 0x40085203, 0x5206, 0x5207
 IVSHMEM = ("0x1af4", "0x1110")
 MODULES = ("veth", "sch_tbf", "sch_netem", "sch_gred")  # most runs' networks; those built in or not there are none
 RB_AUTOBOOT, RB_POWER_OFF = 0x01234567, 0x4321FEDC
@@ -49,8 +49,8 @@ def is_uml() -> bool:
 def seed_random(seed: int) -> None:
     """The kernel's generator (ports, sequence numbers, netem) starts from the run's seed alone.
 
-    The kernel mixes its clock in. In User Mode Linux a read takes 256 ns of it for each 16 kB, so the run starts at one
-    time, however long the files were that the guest has read.
+    User Mode Linux forgets what it had before (machine/uml/edits.py). There a read takes 256 ns of the clock for each
+    16 kB, so the run starts at one time, however long the files were that the guest has read.
     """
     if is_uml():
         if time.monotonic_ns() >= START_NS:
@@ -58,6 +58,8 @@ def seed_random(seed: int) -> None:
         LIBC.clock_nanosleep(time.CLOCK_MONOTONIC, 1, struct.pack("qq", 0, START_NS), None)
     entropy = struct.pack("<Q", seed) * 8
     with open("/dev/urandom", "wb", buffering=0) as f:
+        if is_uml():
+            fcntl.ioctl(f, RNDCLEARPOOL)
         fcntl.ioctl(f, RNDADDENTROPY, struct.pack("ii", len(entropy) * 8, len(entropy)) + entropy)
         fcntl.ioctl(f, RNDRESEEDCRNG)
 

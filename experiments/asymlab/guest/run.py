@@ -32,8 +32,9 @@ from .player import Player, play
 from .policer import police
 from .protocol import Fault
 from .system import SIGNALS, Failure, sh
-from .tracer import Tracer, Uplink
+from .tracer import Tracer
 from .traffic import Background, Traffic
+from .uplink import Uplink
 
 SETTLE_S = 0.5  # between the last set-up step and time zero: servers listen, the tracer runs
 

@@ -1,20 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""`asymcc trace` and `asymcc uplink`, which run beside the flows.
-
-They share a file: each module that the agent imports takes 2 us of the clock before the run's seed, by Python's locks,
-and what a run leaves to chance would be other.
-"""
+"""`asymcc trace`, which runs beside the flows."""
 
 import os
-import select
 import signal
 import subprocess
 from typing import IO
 
 from .job import Bottleneck, ChangePath, Job, NewMtu
-from .job import Uplink as Spec
-from .net import Namespaces
-from .protocol import FLOW_PORT, Fault
+from .protocol import FLOW_PORT
 from .system import Failure, die_with_us, sh
 
 KERNEL_TYPES = "/sys/kernel/btf/vmlinux"
@@ -23,7 +16,6 @@ MTU_MAX = 65535
 RECORD_BYTES = 72  # with what the ring has of its own
 RING_KB_MIN, RING_KB_MAX = 64, 16 << 10
 DRAIN_MS = 1000  # between two collections
-UPLINK_BEGIN_S = 60
 
 
 def keep_types(objects: str) -> None:
@@ -52,6 +44,18 @@ def drain_ms(job: Job) -> int:
     return max(1, min(DRAIN_MS, int(DRAIN_MS * RING_KB_MAX / max(_needed_kb(job), 1))))
 
 
+def start(words: list[str]) -> subprocess.Popen:
+    """A command that runs beside the flows, with what it prints."""
+    return subprocess.Popen(
+        words,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        preexec_fn=None if os.getpid() == 1 else die_with_us,  # it needs a fork(), 14 times what vfork() takes
+    )
+
+
 class Tracer:
     out: IO[str]
     ports = ""  # that it traces; empty: those of the flows
@@ -64,14 +68,7 @@ class Tracer:
         every = ["--every-ms", str(job.trace_every_ms)] if job.trace_every_ms else []
         ports = self.ports or f"{FLOW_PORT}-{FLOW_PORT + len(job.flows) - 1}"
         options = ["--ports", ports, "--bin-ms", str(job.bin_ms), *every, *ring, *state, *btf, *links, "-o", path]
-        self.process = subprocess.Popen(
-            ["asymcc", "--objects", objects, "trace", *options],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            preexec_fn=None if os.getpid() == 1 else die_with_us,  # it needs a fork(), 14 times what vfork() takes
-        )
+        self.process = start(["asymcc", "--objects", objects, "trace", *options])
         assert self.process.stdout
         self.out = self.process.stdout
 
@@ -95,45 +92,5 @@ class Tracer:
     def close(self) -> None:
         if self.process.poll() is None:
             self.process.kill()
-            self.process.wait()
-        self.out.close()
-
-
-class Uplink:
-    """`asymcc uplink` on a node's device, ahead of the modem that a hop's queue stands for."""
-
-    out: IO[str]
-
-    def __init__(self, job: Job, ns: Namespaces, objects: str, spec: Spec) -> None:
-        """The device has no queue of its own any more: the command stands in its place."""
-        node = job.node_of(spec.dev)
-        (end,) = (end for end in job.ends if end.dev == spec.dev)
-        if next((queue.kind for queue in ns.queues([end])[spec.dev] if queue.root), "noqueue") != "noqueue":
-            ns.tc(node, [f"qdisc del dev {spec.dev} root"])
-        with ns.enter(node):
-            self.process = subprocess.Popen(
-                ["asymcc", "--objects", objects, "uplink", "--dev", spec.dev, *spec.options],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                preexec_fn=None if os.getpid() == 1 else die_with_us,
-            )
-        assert self.process.stdout
-        self.out = self.process.stdout
-        select.select([self.out], [], [], UPLINK_BEGIN_S)
-        line = self.out.readline().strip()
-        if not line.startswith("dev "):
-            self.close()
-            raise Failure(f"asymcc uplink: {line or 'ended at once'}", Fault.COMMAND)
-
-    def check(self) -> None:
-        if self.process.poll() is not None:
-            raise Failure(f"asymcc uplink ended: {self.out.read().strip()}", Fault.COMMAND)
-
-    def close(self) -> None:
-        """It puts back what stood there."""
-        if self.process.poll() is None:
-            self.process.terminate()
             self.process.wait()
         self.out.close()

@@ -388,10 +388,16 @@ EDITS: tuple[Edit | New, ...] = (
         "arch/um/os-Linux/util.c", "no entropy of the host", r"^\treturn getrandom\(buf, len, flags\);", "\treturn 0;"
     ),
     Edit(
+        "kernel/irq/handle.c",
+        "and none of interrupts, which mix in the clock and where the kernel's code lies",
+        r"^\tadd_interrupt_randomness\(desc->irq_data\.irq\);\n",
+        "",
+    ),
+    Edit(
         "drivers/char/random.c",
-        "random numbers follow from the seed, and not from where the kernel's code lies",
-        r"\(regs \? instruction_pointer\(regs\) : _RET_IP_\)",
-        "0",
+        "random numbers follow from what a run's seed brings after this call, and from nothing before it",
+        r"^(\tcase RNDCLEARPOOL:\n\t\t/\*.*\*/\n\t\tif \(!capable\(CAP_SYS_ADMIN\)\)\n\t\t\treturn -EPERM;\n)",
+        r"\1\t\tblake2s_init(&input_pool.hash, BLAKE2S_HASH_SIZE);\n",
     ),
     Edit(
         "arch/um/os-Linux/process.c",
