@@ -36,14 +36,7 @@ static void begin(struct request *q, int type, int flags, unsigned int index, __
 
 static struct rtattr *add(struct request *q, int type, const void *data, size_t size)
 {
-	struct rtattr *a = (void *)((char *)q + NLMSG_ALIGN(q->h.nlmsg_len));
-
-	a->rta_type = type;
-	a->rta_len = RTA_LENGTH(size);
-	if (size)
-		memcpy(RTA_DATA(a), data, size);
-	q->h.nlmsg_len = NLMSG_ALIGN(q->h.nlmsg_len) + RTA_ALIGN(a->rta_len);
-	return a;
+	return netlink_add(&q->h, sizeof(*q), type, data, size);
 }
 
 static void add_rate(struct request *q, double rate)
@@ -158,7 +151,7 @@ int cake_make(unsigned int index, double rate, int overhead, int mpu)
 	add(&q, TCA_CAKE_OVERHEAD, &bytes, sizeof(bytes));
 	add(&q, TCA_CAKE_MPU, &least, sizeof(least));
 	add(&q, TCA_CAKE_ACK_FILTER, &filter, sizeof(filter));
-	options->rta_len = (char *)&q + q.h.nlmsg_len - (char *)options;
+	netlink_nest_end(&q.h, options);
 	return tell_once(&q);
 }
 
@@ -171,7 +164,7 @@ int cake_change(int fd, unsigned int index, double rate)
 	add(&q, TCA_KIND, KIND, sizeof(KIND));
 	options = add(&q, TCA_OPTIONS | NLA_F_NESTED, NULL, 0);
 	add_rate(&q, rate);
-	options->rta_len = (char *)&q + q.h.nlmsg_len - (char *)options;
+	netlink_nest_end(&q.h, options);
 	return tell(fd, &q);
 }
 

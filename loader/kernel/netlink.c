@@ -9,6 +9,7 @@
 #include "kernel/netlink.h"
 
 #define BUFFER 65536
+#define ATTR_MAX 0xffff /* bytes, with its head */
 #define ANSWER_S 5 /* the kernel answers within send() and recv(): what takes longer was lost */
 
 static time_t till; /* CLOCK_MONOTONIC, s; 0: no limit */
@@ -93,6 +94,8 @@ int netlink_ask(int fd, struct nlmsghdr *request, const struct answer *a)
 		return -errno;
 	if (late())
 		return -ETIME;
+	if (request->nlmsg_len < NLMSG_HDRLEN)
+		return -EMSGSIZE;
 	request->nlmsg_pid = from.nl_pid;
 	request->nlmsg_seq = ++seq;
 	if (send(fd, request, request->nlmsg_len, 0) < 0)
@@ -128,6 +131,35 @@ const char *netlink_error(int err)
 	default:
 		return strerror(-err);
 	}
+}
+
+struct rtattr *netlink_add(struct nlmsghdr *h, size_t room, int type, const void *data, size_t size)
+{
+	size_t begin = NLMSG_ALIGN(h->nlmsg_len);
+	struct rtattr *a = (void *)((char *)h + begin);
+
+	if (!h->nlmsg_len || size > ATTR_MAX - RTA_LENGTH(0) || begin + RTA_SPACE(size) > room) {
+		h->nlmsg_len = 0;
+		return NULL;
+	}
+	a->rta_type = type;
+	a->rta_len = RTA_LENGTH(size);
+	if (size)
+		memcpy(RTA_DATA(a), data, size);
+	h->nlmsg_len = begin + RTA_ALIGN(a->rta_len);
+	return a;
+}
+
+bool netlink_nest_end(struct nlmsghdr *h, struct rtattr *nest)
+{
+	size_t size = nest && h->nlmsg_len ? (char *)h + h->nlmsg_len - (char *)nest : 0;
+
+	if (!size || size > ATTR_MAX) {
+		h->nlmsg_len = 0;
+		return false;
+	}
+	nest->rta_len = size;
+	return true;
 }
 
 const struct rtattr *netlink_attr(const void *attrs, size_t size, int type, size_t least)

@@ -39,6 +39,14 @@ void netlink_limit(unsigned int seconds);
 /* It is strerror(), but in words of what was asked. */
 const char *netlink_error(int err);
 
+/*
+ * Appends an attribute to a message that has room for `room` bytes with its head. NULL: it has none; then the message loses its length,
+ * takes no more, and netlink_ask() tells -EMSGSIZE.
+ */
+struct rtattr *netlink_add(struct nlmsghdr *h, size_t room, int type, const void *data, size_t size);
+/* The attributes that were added behind `nest` are its own. false: they are too much, or `nest` is NULL, as above. */
+bool netlink_nest_end(struct nlmsghdr *h, struct rtattr *nest);
+
 /* Among `size` bytes, the attribute of that type with a payload of `least` bytes or more; NULL: there is none. */
 const struct rtattr *netlink_attr(const void *attrs, size_t size, int type, size_t least);
 

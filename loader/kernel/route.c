@@ -251,20 +251,14 @@ static void add_metrics(struct request *q, const struct rtattr *old, const char 
 {
 	struct rtattr *nest = request_add(q, RTA_METRICS, NULL, 0);
 	int left = old ? RTA_PAYLOAD(old) : 0;
-	size_t size;
 
 	for (const struct rtattr *a = old ? RTA_DATA(old) : NULL; a && RTA_OK(a, left); a = RTA_NEXT(a, left))
 		if (a->rta_type != RTAX_CC_ALGO)
 			request_add(q, a->rta_type, RTA_DATA(a), RTA_PAYLOAD(a));
 	if (cc)
 		request_add(q, RTAX_CC_ALGO, cc, strlen(cc) + 1);
-	size = (char *)q + q->h.nlmsg_len - (char *)nest;
-	q->full |= size > 0xffff;
-	if (q->full)
-		return;
-	nest->rta_len = size;
-	if (size == RTA_LENGTH(0))
-		q->h.nlmsg_len -= RTA_ALIGN(size);
+	if (netlink_nest_end(&q->h, nest) && nest->rta_len == RTA_LENGTH(0))
+		q->h.nlmsg_len -= RTA_LENGTH(0);
 }
 
 /* `congctl lock` is of a controller: where there was none, or will be none, no lock stays. */

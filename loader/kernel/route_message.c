@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-#include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "kernel/netlink.h"
@@ -20,18 +18,7 @@ void request_begin(struct request *q, int type, int flags)
 
 struct rtattr *request_add(struct request *q, int type, const void *data, size_t size)
 {
-	struct rtattr *a = (void *)((char *)q + NLMSG_ALIGN(q->h.nlmsg_len));
-
-	if (RTA_LENGTH(size) > 0xffff || (char *)a + RTA_SPACE(size) > q->attrs + sizeof(q->attrs)) {
-		q->full = true;
-		return NULL;
-	}
-	a->rta_type = type;
-	a->rta_len = RTA_LENGTH(size);
-	if (size)
-		memcpy(RTA_DATA(a), data, size);
-	q->h.nlmsg_len = NLMSG_ALIGN(q->h.nlmsg_len) + RTA_ALIGN(a->rta_len);
-	return a;
+	return netlink_add(&q->h, sizeof(*q), type, data, size);
 }
 
 /*
@@ -53,7 +40,7 @@ static void show_room(int fd)
 
 int request_send(struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx)
 {
-	int err, fd = q->full ? -EMSGSIZE : netlink_open(NETLINK_ROUTE);
+	int err, fd = netlink_open(NETLINK_ROUTE);
 	int answer = q->h.nlmsg_type == RTM_GETRULE ? RTM_NEWRULE : RTM_NEWROUTE; /* their heads are as long */
 
 	if (fd < 0)

@@ -15,7 +15,6 @@ struct request {
 	struct nlmsghdr h;
 	struct rtmsg r;
 	char attrs[ATTRS_MAX];
-	bool full; /* it would take more than there is room for */
 };
 
 static inline struct rtmsg *rtm(const struct nlmsghdr *h)
@@ -27,7 +26,7 @@ static inline struct rtmsg *rtm(const struct nlmsghdr *h)
 const struct rtattr *route_attr(const struct nlmsghdr *h, int type, size_t least);
 
 void request_begin(struct request *q, int type, int flags);
-/* The attribute in it; NULL: there is no room. */
+/* It is netlink_add(). */
 struct rtattr *request_add(struct request *q, int type, const void *data, size_t size);
 /* -errno */
 int request_send(struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx);

@@ -50,6 +50,21 @@ static void routes(const unsigned char *data, size_t size, int family, const str
 	routes_free(&r);
 }
 
+/* In memory of just that size. */
+static void attributes(const unsigned char *data, size_t size)
+{
+	size_t room = NLMSG_HDRLEN + (size ? data[0] : 0);
+	struct nlmsghdr *h = calloc(1, room);
+	struct rtattr *nest;
+
+	h->nlmsg_len = NLMSG_HDRLEN;
+	nest = netlink_add(h, room, 1, NULL, 0);
+	for (size_t i = 1; i < size && i + data[i] < size; i += 1 + data[i])
+		netlink_add(h, room, 2, data + i + 1, data[i]);
+	netlink_nest_end(h, nest);
+	free(h);
+}
+
 int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 {
 	static const struct prefix all[] = { { .family = AF_INET }, { .family = AF_INET6 } };
@@ -57,17 +72,20 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 	struct sockets l = {};
 	struct nlmsghdr *way = NULL;
 
+	attributes(data, size);
 	for (int i = 0; i < 2; i++) {
 		routes(data, size, all[i].family, NULL);
 		routes(data, size, all[i].family, &all[i]);
 	}
 	answer_with(data, size, &(struct answer){ RTM_NEWROUTE, sizeof(struct rtmsg), take, &way });
 	free(way);
-	answer_with(data, size, &(struct answer){ SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell,
-						  &(struct watcher){ count_socket, &ns } });
+	answer_with(data, size,
+		    &(struct answer){ SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell,
+				      &(struct watcher){ count_socket, &ns } });
 	free(ns.use);
-	answer_with(data, size, &(struct answer){ SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell,
-						  &(struct watcher){ add_flow, &l } });
+	answer_with(data, size,
+		    &(struct answer){ SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell,
+				      &(struct watcher){ add_flow, &l } });
 	sockets_free(&l);
 	return 0;
 }
