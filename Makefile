@@ -87,7 +87,7 @@ export PYTHONPYCACHEPREFIX := $(if $(filter /%,$(B)),,$(CURDIR)/)$(B)/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all build static deps image test-needs experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-newest check-openwrt check-operation check-package check-wheel explore \
-	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats install uninstall deb wheel release lock clean help
+	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats quinn install uninstall deb wheel release lock clean help
 .DELETE_ON_ERROR:
 
 all: build
@@ -165,6 +165,15 @@ endif
 $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcard bpf/*.h) Makefile | $(B)/.deps
 	$(call say,BPF,$@)
 	$(Q)mkdir -p $(@D) && clang $(BPF_CFLAGS) -Itests/verifier -c $< -o $@ && llvm-strip -g $@
+
+# A QUIC stack for the pack `quinn`. The folder of crates would be part of its bytes.
+QUINN := experiments/programs/quinn
+quinn: $(B)/quinn/quinn-file ## a QUIC stack with ACK frequency, for real programs; needs cargo
+$(B)/quinn/quinn-file: $(wildcard $(QUINN)/*)
+	$(call say,CARGO,$@)
+	$(Q)command -v cargo >/dev/null || { echo "make quinn: needs cargo of Rust 1.85 or later: Debian 13's cargo, Debian 12's cargo-web"; exit 1; }
+	$(Q)RUSTFLAGS="--remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=/cargo" cargo build --quiet --release --locked \
+		--manifest-path $(QUINN)/Cargo.toml --target-dir $(B)/quinn/target && cp $(B)/quinn/target/release/quinn-file $@
 
 # --- installation and packages ------------------------------------------------------------
 UNITS := asymcc@.service asymcc-load@.service asymcc-thin.service asymcc-uplink@.service

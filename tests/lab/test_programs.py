@@ -20,7 +20,7 @@ from asymlab.guest.programs.connections import KEY, VALUE
 from asymlab.guest.wire import dump, read
 from asymlab.machine import elf, packs
 from asymlab.machine.cpio import content
-from asymlab.plan import scenario
+from asymlab.plan import programs, scenario
 from asymlab.plan.programs import Content, Contents
 from asymlab.plan.topology import plan_job
 from asymlab.report.claimfile import ClaimFile
@@ -188,6 +188,14 @@ def test_a_program_that_the_pack_has_not_is_told(tmp_path):
     (tmp_path / "mine").write_text("#!/bin/none\n")
     with pytest.raises(LabError, match=r"programs.0.run: pack p has no program 'mime'; did you mean mine\?"):
         packs.archives([contents({"/usr/bin/mine": tmp_path / "mine"}, "mime")])
+
+
+def test_a_program_that_is_built_is_named_with_its_make_target(tmp_path, monkeypatch):
+    monkeypatch.setattr(programs, "BUILT", tmp_path)
+    monkeypatch.setattr(packs, "BUILT", tmp_path)
+    (case,) = scenario.load(f"{CASES}:ack-frequency")
+    with pytest.raises(LabError, match="quinn/quinn-file is not there; `make quinn` builds it"):
+        packs.archives(case.packs)
 
 
 def test_the_same_files_give_the_same_bytes_whoever_has_them(tmp_path):

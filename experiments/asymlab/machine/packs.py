@@ -26,7 +26,7 @@ from .. import LabError, syscalls
 from ..cage import WORDS, Cage, confined, kind
 from ..console import console
 from ..guest.programs import NAMES, PACKS, SUFFIX, USER
-from ..paths import BUILD, ELSEWHERE, GUEST
+from ..paths import BUILD, BUILT, ELSEWHERE, GUEST
 from ..plan.programs import Content, Contents
 from ..reading import read
 from ..shell import sh
@@ -77,6 +77,10 @@ def archives(packs: Iterable[Contents]) -> dict[str, bytes]:
 
 def _archive(pack: Contents) -> bytes:
     try:
+        for place, file in pack.files.items():
+            if isinstance(file, Path) and file.is_relative_to(BUILT) and not file.exists():
+                hint = f"`make {file.parent.name}` builds it"
+                raise LabError(f"packs.{pack.name}.files.{place}: {file} is not there; {hint}")
         own = {place: file if isinstance(file, Content) else read(file, FILE_MAX) for place, file in pack.files.items()}
         definition = _definition(pack, own)
         if definition not in READ:

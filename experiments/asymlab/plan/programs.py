@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationError, WithJsonSchema, model_validator
 
-from ..paths import EXPERIMENTS
+from ..paths import BUILT, EXPERIMENTS
 from .crossing import Ack, check_sysctls
 from .groups import Wrong
 from .quantities import TIME_MAX, TIME_UNITS, Name, Sysctl, Time, file_name, quantity, short
@@ -322,8 +322,14 @@ def contents(s: Any, folder: Callable[[str], Path]) -> Iterator[Contents]:
         files: dict[str, Path | Content] = {}
         for place, file in pack.files.items():
             key = f"packs.{name}.files.{place}"
-            files[place] = _in(folder(key) if own else ALONG.parent, file, key) if isinstance(file, str) else file
+            files[place] = file if isinstance(file, Content) else _in(folder(key), file, key) if own else _along(file)
         yield Contents(name, tuple(pack.debian), pack.suite, files, tuple(programs))
+
+
+def _along(file: str) -> Path:
+    """A file of a pack that comes along, or one that `make` builds."""
+    at = ALONG.parent / file
+    return at if at.is_file() else BUILT / file
 
 
 def _in(folder: Path, file: str, key: str) -> Path:
