@@ -239,6 +239,16 @@ def test_no_program_has_a_port_of_the_labs_own(case, tmp_path, words):
         assert taker["metrics"][metric] == sound["metrics"][metric], metric
 
 
+def test_a_program_that_listens_on_a_port_of_the_labs_is_told(case, tmp_path):
+    file = tmp_path / "listens.toml"
+    base = case(["serve", "61000"], p0={"start": "before", "ends": "any"})
+    file.write_text(
+        f"base = '{base}'\nid = 'LISTENS'\ntitle = 'x'\nhosts.here.flows = 0\n[[flows]]\ncontroller = 'cubic'\n"
+    )
+    with pytest.raises(LabError, match=r"program p0: listens on a port of the lab's flows, 61000 \+ N$"):
+        reasons(file)
+
+
 def test_an_end_that_was_not_meant_makes_the_run_invalid(case):
     words = (["exit", "3"], ["abort"], ["exit", "0"], ["sleep", "0"], ["sleep", "9"], ["endless"])
     printed = (["print", "nothing"], ["print", '{"a": [1, 5]}'])

@@ -9,6 +9,7 @@ ordinary user without capabilities. In the output folder are then
 """
 
 import ctypes
+import errno
 import fcntl
 import json
 import os
@@ -26,7 +27,7 @@ from typing import IO, Annotated, Literal
 from .. import init, run
 from ..job import Address, Job, Name
 from ..net import CLONE_NEWNET, MS_REC
-from ..protocol import Fault
+from ..protocol import FLOW_PORT, Fault
 from ..run import Event, Rank, Running
 from ..system import LIBC, Failure
 from ..wire import Matching
@@ -227,13 +228,25 @@ def lives_of(running: Running) -> list[Life]:
     return [Life(program, running.ns.open(program.node)) for program in job.programs]
 
 
+def on_own_port(job: Job, act: Callable[[], None]) -> None:
+    """An event that may begin a flow. Only a program on its host can have its port."""
+    try:
+        act()
+    except OSError as e:
+        if e.errno != errno.EADDRINUSE:
+            raise
+        sources = {flow.src for flow in job.flows}
+        names = " or ".join(program.name for program in vars(job)["programs"] if program.node in sources)
+        raise Failure(f"program {names}: listens on a port of the lab's flows, {FLOW_PORT} + N", Fault.FLOW) from None
+
+
 def with_programs(schedule: Callable[..., list[Event]]) -> Callable[..., list[Event]]:
     """A schedule that has programs' starts and ends as well."""
 
     def schedule_all(running: Running, mark: Callable[[str], None]) -> list[Event]:
         lives = lives_of(running)
         events = [
-            *schedule(running, mark),
+            *(event._replace(act=partial(on_own_port, running.job, event.act)) for event in schedule(running, mark)),
             *(Event(life.program.start_s, Rank.BEGIN, life.start) for life in lives),
             *(Event(life.program.stop_s, Rank.CHANGE, life.stop) for life in lives if life.program.stop_s is not None),
         ]
