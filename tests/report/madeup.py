@@ -295,6 +295,7 @@ def small(verdict="reproduced", runs=(), **changes) -> dict:
         "distinct": 3,
         "sampled": True,
         "check": False,
+        "preset": "",
         "family": "",
         "worst": False,
         "cause": "",

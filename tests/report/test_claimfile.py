@@ -93,6 +93,22 @@ def test_values_are_of_the_runs_that_are_named(claims):
     }
 
 
+def test_a_check_repeats_each_claim_of_a_preset(claims):
+    text = (
+        CLAIM.replace('"0"', '{ id = "0", flows.controller = "$c" }\nover = { flows.controller = ["reno", "fast"] }')
+        + 'paper = 5\ncause = "ACKs come late"\ncheck = "$check"\n'
+        + 'for = { c = ["fast", "bic"], check = [false, true] }\n'
+        + '[presets]\ndefault = { fast = "own" }\n[names]\ndefault = "by default"\n'
+    ).replace('"X-1"', '"X-$c"')
+    first, repeated, check = claims(text)
+    assert [first.id, repeated.id, check.id] == ["X-fast", "X-fast default", "X-bic"]
+    assert (repeated.says, repeated.check, repeated.preset) == ("by default: it is {bound}", True, "default")
+    assert (repeated.above, repeated.paper, repeated.cause) == (1, 5, None)
+    of = [one.parts[0][1]["flows__controller"] for one in (repeated.value.runs, *repeated.value.others)]
+    assert of == ["own", "reno", "own"]
+    assert len(claims(CLAIM + '[presets]\ndefault = { fast = "own" }\n')) == 1  # it has no run of FAST's
+
+
 def test_points_are_keys_of_the_runs_and_a_list_is_several(claims):
     (one,) = claims(CLAIM.replace('"0"', '{ id = "A", flows.0.controller = ["reno", "bic"], at = "$at" }')
                     + 'for = { at = [{ path.forward.rate = "1mbit", "path.forward.red" = { min = 5 } }] }\n'

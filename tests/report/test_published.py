@@ -72,6 +72,21 @@ def test_claims_over_one_scenario_are_a_cluster():
     assert clusters([*rows, row("D B")]) == 2
 
 
+def test_claims_stand_beside_those_of_a_preset():
+    def row(id: str, verdict: str, value: float, **of) -> dict:
+        return {"id": id, "verdict": verdict, "value": value, "paper_value": 2, "check": False, "preset": ""} | of
+
+    of = {"check": True, "preset": "default"}
+    rows = [row("A", "reproduced", 2), row("A default", "undecided", 3, **of), row("B", "not reproduced", 4)]
+    lines = published.by_preset([*rows, row("C", "holds", 5, check=True)])
+    assert lines[3:5] == ["- as claimed: 1 reproduced, 1 not reproduced", "- default: 1 not reproduced, 1 inconclusive"]
+    assert lines[-2:] == [
+        "| A | 2 | 2 | ✓ reproduced | 3 | ? inconclusive |",
+        "| B | 2 | 4 | ✗ not reproduced | the same | ✗ not reproduced |",
+    ]
+    assert published.by_preset(rows[:1]) == []
+
+
 def test_it_has_each_row_and_the_command_that_repeats_it(parts, text):
     page = Page(text)
     ids = [c.id for one in parts for c in one.claims]

@@ -96,6 +96,7 @@ def fill(tmp_path, monkeypatch):
         ("FA-T2a; .2f; interval", "2.02 (1.89 to 2.15)"),
         ("FA-2b; .2%", "0.16 %"),
         ("FA-2a; interval", "25"),
+        ("FA-2a; mark", "25 ✓"),
         ("fast-throughput; Reno at 20; .2f", "2.35"),
         ("fast-throughput; Reno at 20; .2f; interval", "2.35 (2.30 to 2.40)"),
         ("fast-throughput; FAST at 20; interval", "5"),

@@ -66,6 +66,7 @@ class Claim:
     cause: Cause | None = field(default=None, kw_only=True)
     # A check is about our own code, what any sender passes, something that the paper does not say, or a short run.
     check: bool = field(default=False, kw_only=True)
+    preset: str = field(default="", kw_only=True)  # the check repeats the claim that lacks this word in its id
 
     def __post_init__(self) -> None:
         sides = [{name for name in side if getattr(self, name) is not None} for side in (LOW, HIGH)]
@@ -115,7 +116,7 @@ class Claim:
             check=self.check,
         )
         also = {} if runs else {"missing": "no seed has all the runs that are compared"}
-        return row.model_copy(update={"picked": self.value.picked} | also)
+        return row.model_copy(update={"picked": self.value.picked, "preset": self.preset} | also)
 
 
 LOW, HIGH = ("at_least", "above", "within", "near"), ("at_most", "below", "within", "near")

@@ -28,6 +28,11 @@ also            claims with the keys of this one, but for the paper's number, th
                 without `says` this one is none itself, and they have all its keys
 
 Several `runs` are measured together, one of each for a seed.
+
+    [presets]
+    default = { fusion = "fusion-default" }             # controllers whose runs stand in for those of others
+
+A check of this preset repeats each claim that has such runs: its id has the preset's name at the end.
 """
 
 from __future__ import annotations
@@ -35,7 +40,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -47,10 +52,11 @@ from .judged import Ratio
 from .measures import Runs, Value
 
 NAME = re.compile(r"\$(\w+)|\$\{(\w+)\}")
-OF_CLAIM = {f.name for f in fields(Claim)} - {"value"} | {"shown_by", "ceiling", "set_up"}
+OF_CLAIM = {f.name for f in fields(Claim)} - {"value", "preset"} | {"shown_by", "ceiling", "set_up"}
 OF_VALUE = {"runs", "measure", "over", "over_measure", "over_value", "some", "geometric", "across", "take"}
 BOUNDS = {"at_least", "at_most", "above", "below", "within", "near"}
 OWN = {"paper", "cause", "shown_by", "ceiling", "set_up"}  # what is true of one claim alone
+STAND_INS = "stand-ins"  # in the row of a preset's check
 TAKE = {"all": measures.joined, "min": lambda v: measures.extreme(v, min), "max": lambda v: measures.extreme(v, max)}
 
 Row = dict[str, Any]
@@ -68,7 +74,18 @@ class ClaimFile:
 
     def claims(self) -> list[Claim]:
         tables = [self.data.get("defaults", {}) | table for table in self.data.get("claims", [])]
-        return [self.claim(table, row) for whole in tables for table, row in self.expanded(whole, {})]
+        rows = [pair for whole in tables for pair in self.expanded(whole, {})]
+        return [one for table, row in rows for one in self.by_preset(self.claim(table, row), table, row)]
+
+    def by_preset(self, claim: Claim, table: dict, row: Row) -> Iterator[Claim]:
+        """The claim, and a check for each preset of a controller whose runs it has."""
+        yield claim
+        for preset, stand_ins in self.data.get("presets", {}).items() if not claim.check else ():
+            value = self.value(table, row | {STAND_INS: stand_ins})
+            if runs_of(value) != runs_of(claim.value):
+                says = f"{self.names.get(preset, preset)}: {claim.says}"
+                also = {"id": f"{claim.id} {preset}", "says": says, "value": value, "preset": preset}
+                yield replace(claim, **also, check=True, cause=None)
 
     def expanded(self, table: dict, outer: Row) -> Iterator[tuple[dict, Row]]:
         """Each claim of a table, and its row."""
@@ -150,6 +167,7 @@ class ClaimFile:
         keys = flat({"id": spec} if isinstance(spec, str) else spec)
         keys = {key: filled(value, row) for key, value in keys.items()}
         keys |= flat(keys.pop("at", {}))
+        keys = {key: stood_in(value, row.get(STAND_INS, {})) for key, value in keys.items()}
         values = (value if isinstance(value, list) else [value] for value in keys.values())
         points = [dict(zip(keys, combination)) for combination in product(*values)]
         if "id" not in keys:
@@ -166,6 +184,17 @@ class ClaimFile:
             raise LabError(f"no measure {name!r}; {self.file.parent / 'measures.py'} and {measures.__file__} have them")
         arguments = [number(word) for word in words]
         return (lambda runs: measure(runs, *arguments)) if arguments else measure
+
+
+def runs_of(value: Value) -> list[Any]:
+    return [one.parts for one in (value.runs, *value.others)]
+
+
+def stood_in(value: Any, stand_ins: dict[str, str]) -> Any:
+    """A key's value, or each of a list, with the controller that stands in for it."""
+    if isinstance(value, list):
+        return [stood_in(one, stand_ins) for one in value]
+    return stand_ins.get(value, value) if isinstance(value, str) else value
 
 
 def number(word: str) -> Any:

@@ -106,6 +106,7 @@ class Judged(BaseModel):
     worst: bool = False  # the worst run decides
     ratio: bool = False  # the mean is the geometric one
     picked: bool = False  # the samples are of one of several points: more runs may pick another
+    preset: str = ""  # the check repeats the claim that lacks this word in its id
     family: str = ""  # scenarios of the runs: verdicts over the same runs are not independent
     note: str = ""  # what else the runs of a failed claim show
     missing: str = ""  # why it is not measured

@@ -16,7 +16,7 @@ from ..paths import REPO
 from ..reading import read
 from ..table import Markup, escaped, left, markdown, right
 from .html import environment, interval, number, word
-from .judged import CHECKS, SYMBOLS
+from .judged import CHECKS, MEANINGS, SYMBOLS
 from .part import Part
 from .part import parts as read_all
 from .records import DATA, FIGURE_MAX
@@ -121,10 +121,35 @@ def readme(part: Part, figures: list[str]) -> str:
         for v in part.verdicts
     ]
     paragraphs += markdown(left("", "claim", "scenarios", "paper", "ours", "95 % interval", *COUNTED, "verdict"), rows)
+    paragraphs += by_preset(part.verdicts)
     paragraphs += (
         ["", "## Figures", "", *(f"![{name}](figures/{quote(name)}.png)\n" for name in figures)] if figures else []
     )
     return "\n".join(paragraphs).rstrip("\n") + "\n"
+
+
+def by_preset(verdicts: list[dict]) -> list[str]:
+    """A table of all claims, as they stand and by each preset that repeats them: all have the words of a claim."""
+    presets = list(dict.fromkeys(v["preset"] for v in verdicts if v["preset"]))
+    if not presets:
+        return []
+    rows = {v["id"]: v for v in verdicts}
+    claims = [v for v in verdicts if not v["check"]]
+    of_check = {check: claim for _, claim, check in MEANINGS}
+    by = {"as claimed": [v["verdict"] for v in claims]}
+    table = [[v["id"], number(v["paper_value"]), number(v["value"]), marked(v["verdict"])] for v in claims]
+    for preset in presets:
+        same = [rows.get(f"{v['id']} {preset}", v) for v in claims]
+        by[preset] = [of_check.get(v["verdict"], v["verdict"]) for v in same]
+        for row, v, verdict in zip(table, same, by[preset], strict=True):
+            row += ["the same" if v["id"] == row[0] else number(v["value"]), marked(verdict)]
+    columns = left("", "paper", "ours", "verdict", *(c for p in presets for c in (p, f"verdict, {p}")))
+    counted = [f"{name}: {', '.join(f'{n} {word}' for word, n in counts(of).items() if n)}" for name, of in by.items()]
+    return ["", "## All claims by preset", "", *(f"- {line}" for line in counted), "", *markdown(columns, table)]
+
+
+def marked(verdict: str) -> str:
+    return f"{SYMBOLS[verdict]} {verdict}"
 
 
 # --- the page ------------------------------------------------------------------------------

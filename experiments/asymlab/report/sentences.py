@@ -23,7 +23,7 @@ CHANCE = 0.05  # the largest p of a test that tells two sets of runs apart
 
 # A verdict has these of its claim. low..high is the 95 % interval of our value over the seeds.
 OF_CLAIM = ("id", "paper", "source", "claim", "paper_value", "value", "low", "high", "verdict")
-OF_RUNS = ("runs", "n", "seeds", "distinct", "sampled", "check", "family")
+OF_RUNS = ("runs", "n", "seeds", "distinct", "sampled", "check", "preset", "family")
 
 
 Causes = Mapping[str, Cause]  # by the id of the claim

@@ -7,6 +7,7 @@ with names for its numbers:
 
 {FA-T2a}                            our value of a verdict
 {FA-T2a; .3f; interval}             in this format, with its 95 % interval if there is one
+{FA-T2a; mark}                      with the mark of its verdict
 {FA-T2a; paper}                     the paper's value
 {formosa-throughput; Reno at 20}    of a figure's data: a series, where x is (nearly) this
 """
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from .. import LabError
 from . import papers, part
+from .judged import SYMBOLS
 from .part import Part
 from .records import DATA
 
@@ -79,7 +81,7 @@ def looked_up(name: str, results: Part) -> str:
     ends = form(low, options), form(high, options)
     if "interval" in options and ends[0] != ends[1]:
         text += f" ({ends[0]} {to} {ends[1]})"
-    return text
+    return f"{text} {SYMBOLS[verdict(what, results.verdicts)['verdict']]}" if "mark" in options else text
 
 
 def form(value: float | None, options: list[str]) -> str:

@@ -15,7 +15,7 @@ LOSSES = ("0%", "0.1%", "0.5%", "1%", "5%", "10%")
 PAPER = "impatient"  # the profile that has the paper's recovery
 TODAY = "tuned"  # Linux's own, with SACK
 WITH = {PAPER: "impatient", "newreno": "slow but steady", TODAY: "with SACK"}
-LABEL = {"taichung": "Taichung", "reno": "NewReno", "westwood": "Westwood+"}
+LABEL = {"taichung": "Taichung", "default": "Taichung", "reno": "NewReno", "westwood": "Westwood+"}
 
 
 def flow_acks(run, flow: int = 0):
