@@ -28,7 +28,8 @@
  *  - B is the rate of each round trip, averaged as in Westwood+; b_mode 1: the largest of the last
  *    ten at most.
  *  - In [F] reverse traffic looks like a queue, and reno_cwnd carries the flow. Here the wait of the ACKs is none (forward.bpf.h):
- *    RTTmin of (1) and (5) is longer by it, averaged as RTT is, and cwnd changes as the RTT does by it.
+ *    RTTmin of (5) is longer by it, averaged as RTT is, and cwnd changes as the RTT does by it. RTT of (1) and (2) has as much
+ *    of it as cwnd has followed.
  *  - alpha is one packet at least: else jitter ends every increase. Winc may be less.
  *  - A mark (ECN) is congestion, never random loss: it leaves half, not RTTmin/RTT. ecn_beta_percent 0: as a loss.
  *  - Slow start is Reno's. After a timeout reno_cwnd follows cwnd up to half its former value, after idle time to 3/4.
@@ -84,8 +85,8 @@ struct fusion {
 	u32 reno_ssthresh;   /* packets: where reno_cwnd ends slow start */
 	u32 reno_saved;      /* packets: reno_cwnd before the last reduction, for undo ... */
 	u32 reno_ssthresh_saved; /* ... and its threshold */
-	u32 rtt_q4;          /* RTT of (1) and (2), us << 4, at most 2^30; 0: no sample yet */
-	u32 wait_q4;         /* the same of its ACK's wait */
+	u32 rtt_q4;          /* RTT of the data alone, us << 4, at most 2^30; 0: no sample yet ... */
+	u32 wait_q4;         /* ... and the wait of its ACK that the window has followed */
 	u32 b_q8;            /* B of (3), packets/s << 8; 0: no sample yet. b_mode 1: largest of these rounds */
 	u32 b_last_q8;       /* b_mode 1: largest of the B_ROUNDS rounds before */
 	u32 delivered;       /* when this round began, packets */
@@ -162,20 +163,22 @@ static inline u32 reno_start(struct fusion *f, const struct tcp_sock *tp, u32 ac
 	return acked - n;
 }
 
-/* RTTmin of (1) and (5), without a queue of data, beside this RTT. */
-static inline u32 base_rtt(const struct fusion *f, u32 rtt)
+/* RTT of (1) and (2). A wait that the window has not followed yet is in none: it is no queue of the data. */
+static inline u32 law_rtt(const struct fusion *f)
 {
-	return min(f->s.rtt_min + (f->wait_q4 >> 4), rtt);
+	return (f->rtt_q4 + f->wait_q4) >> 4;
 }
 
 /* An ACK waited, or the last one did. The average grows no faster than the window may, by what was acknowledged, as in slow start. */
 static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wait, u32 acked)
 {
-	u32 then = f->wait_q4 >> 4, rtt = f->rtt_q4 >> 4;
-	u64 n = min(acked, W_MAX), most = f->wait_q4 + mul_div(f->rtt_q4, n, (f->w_q20 >> Q20) + n); /* 2^30 * 2^20 */
+	u32 then = f->wait_q4 >> 4, rtt;
+	u64 n = min(acked, W_MAX),
+	    most = f->wait_q4 + mul_div(f->rtt_q4 + f->wait_q4, n, (f->w_q20 >> Q20) + n); /* 2^31 * 2^20 */
 
 	f->wait_q4 = min((3ULL * f->wait_q4 + (wait << 4)) / 4, most);
 	wait = f->wait_q4 >> 4;
+	rtt = law_rtt(f);
 	if (wait < then || is_cwnd_limited(tp))
 		f->w_q20 = min(fit_window(f->w_q20 >> 4, rtt, then, wait) << 4, (u64)W_MAX << Q20);
 }
@@ -183,12 +186,13 @@ static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wa
 /* (1) and (2), packets << 20, each at most 2^40. False without an RTT. */
 static inline bool backlog(const struct fusion *f, u64 *diff, u64 *alpha)
 {
-	u32 rtt = f->rtt_q4 >> 4, base = base_rtt(f, rtt);
+	u32 rtt = law_rtt(f), own = f->rtt_q4 >> 4;
 
 	if (!rtt)
 		return false;
+	own -= min(f->s.rtt_min, own);
 	/* 2^36 * 2^26 = 2^62; 2^36 * 10^6 < 2^56 */
-	*diff = mul_div(f->w_q20 >> 4, rtt - base, rtt) << 4;
+	*diff = mul_div(f->w_q20 >> 4, own, rtt) << 4;
 	*alpha = mul_div(f->w_q20 >> 4, dmin_alpha_us, rtt) << 4;
 	*alpha = max(min(*alpha, (u64)W_MAX << Q20), 1u << Q20);
 	return true;
@@ -301,7 +305,7 @@ void BPF_PROG(fusion_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 	if (!forward_sample(&f->s, sk, sample, rtt_min_win_s, &wait))
 		return;
 	start_sample(sk, f->s.rtt_last - wait);
-	rtt_q4 = f->s.rtt_last << 4;
+	rtt_q4 = (f->s.rtt_last - wait) << 4;
 	f->rtt_q4 = f->rtt_q4 ? (3ULL * f->rtt_q4 + rtt_q4) / 4 : rtt_q4;
 	if (wait | f->wait_q4)
 		note_wait(f, tcp_sk(sk), wait, sample->pkts_acked);
@@ -350,7 +354,7 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct fusion *f = inet_csk_ca(sk);
-	u32 n = tp->snd_cwnd >> 1, beta = ecn_beta_percent;
+	u32 n = tp->snd_cwnd >> 1, base, beta = ecn_beta_percent;
 
 	COUNT(losses);
 	f->reno_saved = f->reno_q20 >> Q20;
@@ -361,8 +365,10 @@ u32 BPF_PROG(fusion_ssthresh, struct sock *sk)
 		COUNT(marks);
 		return marked_window(tp, beta);
 	}
-	if (f->s.rtt_last) /* 2^32 * 2^26 = 2^58 */
-		n = max(n, mul_div(tp->snd_cwnd, base_rtt(f, f->s.rtt_last), f->s.rtt_last));
+	if (f->s.rtt_last) { /* RTTmin of (5), without a queue of data, beside this RTT: 2^32 * 2^26 = 2^58 */
+		base = min(f->s.rtt_min + (f->wait_q4 >> 4), f->s.rtt_last);
+		n = max(n, mul_div(tp->snd_cwnd, base, f->s.rtt_last));
+	}
 	return max(n, W_MIN);
 }
 

@@ -53,6 +53,16 @@ def test_phases_end_at_alpha_and_three_alpha(fusion, w, rtt, phase):
     assert own(fusion)["phase"] == phase
 
 
+def test_a_wait_that_the_window_has_not_followed_is_no_queue(fusion):
+    """ACKs wait for 360 ms more than those before. The window follows by one packet for each of them."""
+    at_rest(fusion, 100, flight=100, ca__ack_way=20 * MS)
+    for i in range(1, 20):
+        fusion.ack(now=10**6 + i * MS, rtt=400 * MS, rcv_tsval=1000 + i - 380)
+        assert own(fusion)["phase"] == INCREASE
+        assert own(fusion)["wait_q4"] >> 4 < 200 * MS
+        assert i - 1 < w_of(fusion) - 100 < i + 1
+
+
 @pytest.mark.parametrize("stretch", [1, 7, 100])
 @pytest.mark.parametrize("rtt", [56 * MS, 400 * MS])
 def test_a_round_trip_of_acks_takes_away_the_queue_but_alpha(fusion, rtt, stretch):

@@ -33,11 +33,11 @@ class Fusion(Model):
         }  # fmt: skip
 
     def backlog(self):
-        """(1) and (2), alpha one packet at least; None without an RTT. RTT is in whole us."""
-        rtt = int(self.rtt)
+        """(1) and (2), alpha one packet at least; None without an RTT. RTT is in whole us, and of the data alone."""
+        rtt, data = int(self.rtt + self.wait), int(self.rtt)
         if not rtt:
             return None
-        diff = self.w * (rtt - min(self.rtt_min + int(self.wait), rtt)) / rtt
+        diff = self.w * (data - min(self.rtt_min, data)) / rtt
         return diff, max(min(self.w * self.p.dmin_alpha_us / rtt, W_MAX), 1)
 
     def avoid_congestion(self, n, grow):
@@ -46,7 +46,7 @@ class Fusion(Model):
         share = min(n / int(self.w), 1)
         if backlog:
             self.diff, self.alpha = diff, alpha = backlog
-            error = PART * max(self.p.dmin_alpha_us / int(self.rtt), 1)  # of alpha: cwnd is in 2^-16 there
+            error = PART * max(self.p.dmin_alpha_us / int(self.rtt + self.wait), 1)  # of alpha: cwnd is in 2^-16 there
             self.slack["alpha"] += error
             if self.less(diff, alpha, error):
                 self.phase = INCREASE
@@ -93,7 +93,7 @@ class Fusion(Model):
         if backlog and self.less(
             self.p.ss_exit * backlog[1],
             backlog[0],
-            PART * (self.p.ss_exit + 1) * max(self.p.dmin_alpha_us / int(self.rtt), 1),
+            PART * (self.p.ss_exit + 1) * max(self.p.dmin_alpha_us / int(self.rtt + self.wait), 1),
         ):
             self.count("early_exits")
             tp.snd_ssthresh = max(int(self.w), 2)
@@ -134,17 +134,18 @@ class Fusion(Model):
         wait = self.forward_sample(tp, rtt)
         if wait is None:
             return
-        self.rtt = (int(48 * self.rtt) + 16 * self.rtt_last) // 4 / 16 if self.rtt else self.rtt_last
+        data = self.rtt_last - wait
+        self.rtt = (int(48 * self.rtt) + 16 * data) // 4 / 16 if self.rtt else data
         if wait or self.wait:
             self.note_wait(tp, wait, min(n, W_MAX))
 
     def note_wait(self, tp, wait, n):
         """The average, and the window, which changes as the RTT does: it grows by what was acknowledged at most."""
-        most = int(16 * self.wait) + int(16 * self.rtt) * n // max(int(self.w) + n, 1)
+        most = int(16 * self.wait) + int(16 * (self.rtt + self.wait)) * n // max(int(self.w) + n, 1)
         then, self.wait = int(self.wait), min((int(48 * self.wait) + 16 * wait) // 4, most) / 16
         if int(self.wait) < then or tp.limited:
             self.slack["w"] += PART
-            self.w = min(self.fit_window(self.w, int(self.rtt), then, int(self.wait)), W_MAX)
+            self.w = min(self.fit_window(self.w, int(self.rtt + self.wait), then, int(self.wait)), W_MAX)
 
     def cong_avoid(self, tp, n, _):
         grow = self.may_grow(tp)
