@@ -92,7 +92,7 @@ struct fast {
 	u32 step_from_q8;     /* the step in progress: where it began ... */
 	u32 step_to_q8;       /* ... and the result of (1) that it leads to */
 	u32 w_round_q8;       /* window when this round began: w_old when it ends */
-	u32 wait_then;        /* the average wait at the last update */
+	u32 wait_then;        /* the average wait that the window had followed at the last update */
 	u32 rounds;           /* rounds since the last update */
 	u32 w_saved_q8;       /* w before the last reduction, for undo */
 	u32 rtt_round;        /* smallest RTT of the data in this round; 0: none yet */
@@ -135,7 +135,7 @@ static inline u64 alpha_q8(const struct fast *f, const struct tcp_sock *tp)
 
 /*
  * By its rate a flow that begins has a small alpha, and would need hundreds of round trips on a long path. So until so many
- * packets are queued, its window grows by a quarter a round trip. The smallest RTT of a round tells: bursts are no queue.
+ * packets are queued, its window grows by a quarter a round trip of the data alone. The smallest RTT of a round tells: bursts are no queue.
  */
 static inline bool is_starting(struct fast *f, u64 queued_q8)
 {
@@ -152,7 +152,7 @@ static inline u32 law(struct fast *f, const struct tcp_sock *tp)
 {
 	u64 w = f->w_q8, w_old = f->w_round_q8, twice = 2 * w, gain = gamma_q8, next;
 	u64 rtt = max(f->rtt_avg_q16 >> 16, 1);
-	u64 wait = f->wait_avg_q16 >> 16, base = min(f->s.rtt_min + wait, rtt);
+	u64 wait = f->wait_avg_q16 >> 16, base = min(f->s.rtt_min + wait, rtt), own = rtt - min(wait, rtt);
 	u64 backlog = alpha_q8(f, tp);
 
 	if (mi_thresh_us && rtt - base < mi_thresh_us) {
@@ -164,9 +164,13 @@ static inline u32 law(struct fast *f, const struct tcp_sock *tp)
 	/* (2^28 + 2^25) * 2^8 < 2^37 */
 	next = ((256 - gain) * w + gain * next) >> 8;
 	if (is_starting(f, backlog))
-		next = max(next, w + w / 4);
-	if (wait | f->wait_then)
-		next = fit_window(next, rtt, f->wait_then, wait);
+		next = max(next, w + mul_div(w / 4, rtt, own)); /* 2^26 * 2^26 */
+	if (wait | f->wait_then) {
+		next = min(next, twice);
+		/* a wait that would more than double the window is followed in the next round: 2^29 * 2^27 = 2^56 */
+		wait = min(wait, mul_div(twice, own + f->wait_then, next) - own);
+		next = fit_window(next, own + wait, f->wait_then, wait);
+	}
 	f->wait_then = wait;
 	if (next >= twice) {
 		COUNT(doublings);

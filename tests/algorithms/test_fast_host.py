@@ -45,6 +45,21 @@ def test_the_product_takes_the_window_of_one_rtt_ago(fast):
     assert target(fast) == 100 + (50 + 10) / 2
 
 
+def test_a_wait_that_would_more_than_double_the_window_is_followed_later(fast):
+    """(1) asks for 105 packets. 360 ms of wait would make ten times as many of them, and 200 stand for 36 ms."""
+    at_rest(fast, 100, {"alpha": 10}, average=400 * MS, ca__wait_avg_q16=0)
+    fast.poke(ca__wait_avg_q16=360 * MS << 16)
+    assert target(fast) == pytest.approx(200, abs=0.01)
+    assert fast.state()["ca"]["wait_then"] == pytest.approx(200 / 105 * 40 * MS - 40 * MS, rel=0.001)
+
+
+def test_a_start_grows_by_a_quarter_in_the_datas_own_round_trip(fast):
+    """Half of the RTT is a wait, so it has two of them."""
+    at_rest(fast, 100, {"alpha": 0}, average=80 * MS)
+    fast.poke(ca__wait_avg_q16=40 * MS << 16, ca__wait_then=40 * MS, ca__rtt_round=40 * MS)
+    assert target(fast) == 150
+
+
 @pytest.mark.parametrize("stretch", [1, 2, 1024])
 def test_start_at_2_doubles_each_rtt(fast, stretch):
     """Whatever an ACK covers; then the other branch of min{2w, .} is the smaller."""

@@ -41,6 +41,7 @@ class Fast(Model):
         """(1); RTT is in whole us."""
         rtt = max(int(self.rtt), 1)
         wait = int(self.wait)
+        own = rtt - min(wait, rtt)
         base, alpha = min(self.rtt_min + wait, rtt), self.alpha(tp)
         if self.p.mi_thresh_us and rtt - base < self.p.mi_thresh_us:
             self.count("doublings")
@@ -48,10 +49,12 @@ class Fast(Model):
         gamma = self.p.gamma_q8 / 256
         new = (1 - gamma) * self.w + gamma * (base / rtt * self.w_old + alpha)
         if self.is_starting(alpha):
-            new = max(new, self.w * 5 / 4)
+            new = max(new, self.w * (1 + rtt / max(own, 1) / 4))
         if wait or self.wait_then:
             self.slack["step_to"] = 6 / 256  # of a window that may be twice the law's
-            new = self.fit_window(new, rtt, self.wait_then, wait)
+            new = min(new, 2 * self.w)
+            wait = min(wait, int(2 * self.w * (own + self.wait_then) / new) - own)
+            new = self.fit_window(new, own + wait, self.wait_then, wait)
         self.wait_then = wait
         if not self.less(new, 2 * self.w, 3 / 256):
             self.count("doublings")
