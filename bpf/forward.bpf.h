@@ -11,7 +11,7 @@
  * measure one way instead. The two clocks differ by a constant, so what is above the least delay is a queue. Here the way
  * is the ACK's:
  *     way  = our clock - the peer's timestamp in the ACK                               (1)
- *     wait = way - the least way - tick,   from 0 to RTT - RTTmin                      (2)
+ *     wait = way - the least way - tick + RTTmin / 128,   from 0 to RTT - RTTmin           (2)
  * RTT - wait is the RTT of the data alone, and RTTmin + wait that of a path without a queue of data.
  *
  *  - [P] and [L] take the other way, by the timestamp that the ACK echoes. An echo may be that of the oldest packet which the ACK
@@ -19,6 +19,8 @@
  *  - The peer's clock ticks each millisecond, or microsecond: (1) is too long by a part of a tick. A receiver that waits with its
  *    SACKs, 1.1 ms at most, stamps them with an older time. So up to LEAST_US is no wait: without a queue of ACKs the law is
  *    that of the RTT.
+ *  - (2) is too short by a tick and by what follows. Some ms of a long RTT are many packets of a large window, which would
+ *    count as its queue. Hence a 128th of RTTmin more.
  *  - Clocks drift: the least way rises by 61 us a second. Our own clock is slowed for it, so that no time is to be kept. A queue of
  *    ACKs that never ends is forgotten as slowly.
  *  - No ACK waits longer than its RTT has grown. If (2) says so, the least way is wrong: at the least RTT it is taken anew.
@@ -63,7 +65,7 @@ static __always_inline u32 long_way(struct sender *s, const struct tcp_sock *tp,
 	if ((s32)wait <= LEAST_US)
 		return 0;
 	most = rtt - min(s->rtt_min, rtt);
-	wait -= tick;
+	wait += s->rtt_min / 128 - tick; /* 2^29 + 2^19 */
 	if (wait <= most)
 		return wait;
 	if (wait > most + CLOCK_US)

@@ -7,6 +7,7 @@ from tests.algorithms.host.driver import line
 from tests.algorithms.host.streams import MS
 
 FORWARD, BACK = 20 * MS, 20 * MS  # a path without queues
+MORE = (FORWARD + BACK) // 128  # what (2) adds, for it is not exact
 SECOND = 1000 * MS
 
 
@@ -38,10 +39,10 @@ def pseudorate(of):
 @pytest.mark.parametrize("began", [SECOND, 2**32 - 55 * MS])
 @pytest.mark.parametrize("tick", [1, MS])
 def test_the_wait_is_the_ways_growth_less_a_tick(pseudorate, tick, offset, began):
-    """Our clock counts as 2^-14 slower: 6 us in 0.1 s. Both clocks wrap."""
+    """Our clock counts as 2^-14 slower: 6 us in 0.1 s. Both clocks wrap. All that the RTT has more is the most."""
     peer = Peer(pseudorate, tick=tick, offset=offset, began=began)
     assert peer.wait(0) == 0
-    assert peer.wait(100 * MS, wait=30 * MS) == pytest.approx(30 * MS - tick - 6, abs=1)
+    assert peer.wait(100 * MS, wait=30 * MS) == pytest.approx(min(30 * MS - tick - 6 + MORE, 30 * MS), abs=1)
     assert peer.wait(100 * MS) == 0
 
 
@@ -49,7 +50,7 @@ def test_a_queue_of_the_data_is_no_wait_of_the_ack(pseudorate):
     peer = Peer(pseudorate)
     peer.wait(0)
     assert peer.wait(100 * MS, queue=30 * MS) == 0
-    assert peer.wait(100 * MS, queue=30 * MS, wait=50 * MS) == pytest.approx(49 * MS, abs=20)
+    assert peer.wait(100 * MS, queue=30 * MS, wait=50 * MS) == pytest.approx(49 * MS + MORE, abs=20)
 
 
 def test_a_part_of_a_tick_is_no_wait(pseudorate):
@@ -120,7 +121,7 @@ def test_after_a_clock_set_forward_waits_are_seen_again(pseudorate):
     peer.waits(1)
     peer.offset += 200
     peer.waits(1)
-    assert peer.wait(100 * MS, wait=30 * MS) == pytest.approx(29 * MS, abs=10)
+    assert peer.wait(100 * MS, wait=30 * MS) == pytest.approx(29 * MS + MORE, abs=10)
 
 
 @pytest.mark.parametrize("tick", [4 * MS, 10 * MS, 10**9 * MS, 1])

@@ -156,7 +156,7 @@ class Model:
         wait = (way - self.ack_way + 2**31) % 2**32 - 2**31
         if not self.ack_way or -(2**29) < wait < 0:
             self.ack_way, wait = way, 0
-        wait = wait - tick if wait > 2500 else 0
+        wait = wait - tick + self.rtt_min // 128 if wait > 2500 else 0
         if wait > most + 2**18:  # that is no clock
             self.ack_way = (way + 2**30) % 2**32
         elif wait > most and most <= tick:
