@@ -43,7 +43,8 @@
  *    for its own. A flow that has so many packets in the queue fills its share: ideal is cwnd RTTmin/RTT, its own rate.
  *    If a loss finds a quarter of the window queued, growth after it is Reno's until a loss finds less. Flows that began in a
  *    full queue never see RTTmin, and no queue of theirs: is_crowded().
- *    forward_delay: the wait of the ACKs is no queue (forward.bpf.h), RTTmin of (6) to (11) is longer by it.
+ *    forward_delay: the wait of the ACKs is no queue (forward.bpf.h), RTTmin of (6) to (11) is longer by it. Nor does it
+ *    count between ACKs: a sample spans the time in which they would have come without it.
  *  - Off by default:
  *    slow_start: the first slow start is another one, and (6) and (10) hold when it is over.
  *    span_q8: a longer sample has gaps between clumps in it. Losses of the air make gaps, too.
@@ -94,6 +95,7 @@ COUNTER(timeouts, "retransmission timeouts");
 COUNTER(undos, "reductions found spurious and taken back");
 COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 
+#define WAITED_US 8000         /* least span of a sample where ACKs wait: so long is their wait's error three times */
 #define GAP_MAX_NS 4000000000u /* a longer time between ACKs counts as this */
 
 #define CROWDED 2       /* % */
@@ -107,7 +109,7 @@ COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 struct taichung {
 	struct sender s;
 	u64 w_q20;           /* the window, packets << 20, at most 2^40; snd_cwnd is its integer part */
-	u64 mark;            /* where the sample in progress began, us; 0: none in progress */
+	u64 mark;            /* ack_time() where the sample in progress began, us; 0: none in progress */
 	u32 ecn_mark;        /* when the ACK that tells of ECN's mark came, us; 0: the last one does not */
 	u32 wait;            /* of the latest RTT: its ACK's wait, us */
 	u32 mark_delivered;  /* delivered then, packets */
@@ -160,23 +162,31 @@ static inline void sample_inter_ack(struct taichung *t, u64 us, u32 packets, u32
 		t->inter_ack_ns = max((weight * t->inter_ack_ns + (256 - weight) * sample) >> 8, 1);
 }
 
+/* When the latest ACK would have come without its wait: an upload's packets part the ACKs, and let them go in clumps. */
+static inline u64 ack_time(const struct taichung *t, const struct tcp_sock *tp)
+{
+	return tp->tcp_mstamp - t->wait;
+}
+
 static inline void set_mark(struct taichung *t, const struct tcp_sock *tp)
 {
-	t->mark = tp->tcp_mstamp;
+	t->mark = ack_time(t, tp);
 	t->mark_delivered = tp->delivered;
 }
 
 /* An ACK came: does it end a sample? over: and a round. */
 static inline void measure(struct taichung *t, const struct tcp_sock *tp, bool over)
 {
-	u64 span = tp->tcp_mstamp - t->mark;
+	u64 span = ack_time(t, tp) - t->mark, least = max(coalesce_us, (u64)t->s.rtt_min * span_q8 >> 8);
 	u32 packets = tp->delivered - t->mark_delivered;
 
 	if (!t->mark || (over && skip_first_gap && !(skip_first_gap == 2 && t->left))) {
 		set_mark(t, tp);
 		return;
 	}
-	if (!packets || span < max(coalesce_us, (u64)t->s.rtt_min * span_q8 >> 8) || !span)
+	if (t->wait)
+		least = max(least, WAITED_US);
+	if (!packets || (s64)span <= 0 || span < least)
 		return;
 	sample_inter_ack(t, span, packets, min(tp->snd_cwnd, W_MAX));
 	set_mark(t, tp);

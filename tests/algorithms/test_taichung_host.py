@@ -129,8 +129,16 @@ def test_after_a_loss_with_a_quarter_queued_growth_is_renos(taichung, rtt, held)
 @pytest.mark.parametrize("wait, fresh", [(0, 0), (5 * MS, 1)])
 def test_where_acks_wait_the_window_follows_the_rtt_after_such_a_loss(taichung, wait, fresh):
     at_rest(taichung, 40, inter=40_000, flight=40, ca__held=2, ca__wait=wait, ca__fresh=0, ca__mark=10**6)
-    taichung.ack(now=10**6 + MS)
+    taichung.ack(n=8, now=10**6 + wait + 8 * MS)
     assert own(taichung)["fresh"] == fresh
+
+
+@pytest.mark.parametrize("began, ended, inter", [(0, 30, 10), (30, 0, 70), (20, 20, 40), (0, 35, 0), (50, 0, 90)])
+def test_the_wait_of_acks_is_no_time_between_them(taichung, began, ended, inter):
+    """40 ms between ACKs that waited so long, ms; a packet is covered. If it waited, less than 8 ms tells nothing."""
+    at_rest(taichung, 40, rtt=200 * MS, flight=40, ca__mark=10**6 - began * MS, ca__wait=ended * MS)
+    taichung.ack(now=10**6 + 40 * MS)
+    assert own(taichung)["inter_ack_ns"] == inter * 10**6
 
 
 def test_least_sample_goes_with_rtt_min(taichung):

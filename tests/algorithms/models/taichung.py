@@ -56,14 +56,15 @@ class Taichung(Model):
 
     def measure(self, tp, over):
         """A sample ends when it spans enough; the first gap of a round is none."""
-        span, packets = tp.now - self.sampling, (tp.delivered - self.delivered) % 2**32
+        came, packets = (tp.now - self.wait) % 2**64, (tp.delivered - self.delivered) % 2**32
+        span = (came - self.sampling + 2**63) % 2**64 - 2**63
         skip = self.p.skip_first_gap
         if self.sampling and not (over and skip and not (skip == 2 and self.left)):
-            least = max(self.p.coalesce_us, self.rtt_min * self.p.span_q8 // 256)
-            if not packets or not span or span < least:
+            least = max(self.p.coalesce_us, self.rtt_min * self.p.span_q8 // 256, 8000 * (self.wait > 0))
+            if not packets or span <= 0 or span < least:
                 return
             self.sample(tp, span, packets)
-        self.sampling, self.delivered = tp.now, tp.delivered
+        self.sampling, self.delivered = came, tp.delivered
 
     def find_thresholds(self):
         """(6) and (10)."""
