@@ -10,7 +10,7 @@
  * data that echoes the ACK's TSval.
  *
  * A stranger makes no entry: what leaves alone does. An answer counts if it repeats a number that left, and tells of no longer queue than
- * the RTT has grown.
+ * its RTT. No way is longer than its RTT, and so no two ways differ by more: a clock that says so tells nothing any more.
  */
 #include "router_packet.bpf.h"
 #include "uplink.h"
@@ -25,6 +25,7 @@ enum {
 	SLOTS = 16, /* packets of a connection whose answers are awaited */
 	DRIFT = 20000, /* two clocks part by a 20,000th of the time (50 ppm) at most */
 	TICK_NS = 1000000,
+	LOOK_BACK = 25, /* bins: half a second */
 	OUTGOING = 4, /* of skb->pkt_type; 0: it is for this host */
 };
 
@@ -34,6 +35,7 @@ enum {
 struct ring {
 	u64 ns[SLOTS];
 	u32 key[SLOTS]; /* end of the data, or TSval */
+	u32 bytes[SLOTS]; /* of all packets that had left by then */
 	u32 head, tail;
 };
 
@@ -42,7 +44,7 @@ struct connection {
 	u64 base_at_ns;
 	s64 base; /* the least way, at that time; it grows by the clocks' drift */
 	u64 began_ns; /* when the packet left whose answer was the first; 0: there is none yet */
-	u64 least_rtt_ns;
+	u64 first_rtt_ns;
 	u64 rtt_ns; /* of the last answer */
 	u32 began; /* TSval of that answer: ways are counted from there on */
 	u32 rebases;
@@ -51,6 +53,7 @@ struct connection {
 	u32 stamp; /* the last TSval that left in an ACK ... */
 	u32 echo; /* ... and the last TSecr that came with data */
 	bool sends; /* `snd_nxt` is known */
+	bool odd; /* its far clock does not count milliseconds, or jumps: its answers tell nothing */
 };
 
 struct {
@@ -86,7 +89,7 @@ static inline struct uplink_bin *bin_of_now(u64 now)
 /* --- what left, and its answers --------------------------------------------------------------------------------- */
 
 /* One in a 12th of an RTT, so that those of a whole RTT have room. */
-static inline void put(struct ring *r, u32 key, u64 rtt_ns, u64 now)
+static inline void put(struct ring *r, u32 key, u64 rtt_ns, u64 now, u32 bytes)
 {
 	if (r->head != r->tail && now - r->ns[(r->head - 1) % SLOTS] < rtt_ns / 12)
 		return;
@@ -97,11 +100,12 @@ static inline void put(struct ring *r, u32 key, u64 rtt_ns, u64 now)
 	}
 	r->ns[r->head % SLOTS] = now;
 	r->key[r->head % SLOTS] = key;
+	r->bytes[r->head % SLOTS] = bytes;
 	r->head++;
 }
 
 /* When it left to which this is the answer, and forgets those before; 0: not known. */
-static inline u64 take(struct ring *r, u32 key)
+static inline u64 take(struct ring *r, u32 key, u32 *bytes)
 {
 	for (int i = 0; i < SLOTS && r->tail != r->head; i++) {
 		u32 at = r->tail % SLOTS;
@@ -109,60 +113,77 @@ static inline u64 take(struct ring *r, u32 key)
 		if (before(key, r->key[at]))
 			break;
 		r->tail++;
-		if (r->key[at] == key)
+		if (r->key[at] == key) {
+			*bytes = r->bytes[at];
 			return r->ns[at];
+		}
 	}
 	return 0;
 }
 
-/* The first answer of a connection: it may have found a queue, which others know. */
+/* The queue that others found when it left, or last before. */
+static inline u64 known_queue(u64 left_ns)
+{
+	for (u64 i = 0; i < LOOK_BACK; i++) {
+		const struct uplink_bin *b = bin_at(left_ns - i * UPLINK_BIN_NS);
+
+		if (b->answers && b->number == left_ns / UPLINK_BIN_NS - i)
+			return b->queue_ns;
+	}
+	return 0;
+}
+
+/* The first answer of a connection. */
 static inline void begin(struct connection *c, u32 tsval, u64 left_ns, u64 rtt_ns)
 {
-	u64 queue_ns = min(told.queue_ns, rtt_ns);
+	u64 queue_ns = min(known_queue(left_ns), rtt_ns);
 
 	c->began = tsval;
 	c->began_ns = c->base_at_ns = left_ns;
 	c->base = -(s64)queue_ns;
-	c->least_rtt_ns = rtt_ns - queue_ns;
+	c->first_rtt_ns = rtt_ns;
 	c->rebases = told.rebases;
 }
 
-/* The part of the packet's way behind the device that is queue. */
+/* The part of the packet's way behind the device that is queue; 0 as well if `odd`. */
 static inline u64 queue_of(struct connection *c, u32 tsval, u64 left_ns, u64 rtt_ns)
 {
-	s64 way, base;
-	u64 longer;
+	s64 way, base, longest, drift;
 
 	if (!c->began_ns)
 		begin(c, tsval, left_ns, rtt_ns);
 	if (c->rebases != told.rebases) {
 		c->rebases = told.rebases;
 		c->base += told.rebase_ns;
-		c->least_rtt_ns += told.rebase_ns;
 	}
 	way = (s64)(s32)(tsval - c->began) * TICK_NS - (s64)(left_ns - c->began_ns);
+	drift = left_ns > c->began_ns ? (left_ns - c->began_ns) / DRIFT : 0;
+	longest = max(rtt_ns, c->first_rtt_ns) + 2 * TICK_NS + drift;
+	if (way > longest || way < -longest) {
+		c->odd = true;
+		return 0;
+	}
 	base = c->base + (left_ns > c->base_at_ns ? (left_ns - c->base_at_ns) / DRIFT : 0);
 	if (way < base) {
 		c->base = base = way;
 		c->base_at_ns = left_ns;
 	}
-	c->least_rtt_ns = min(c->least_rtt_ns, rtt_ns);
-	longer = rtt_ns - c->least_rtt_ns + TICK_NS;
-	return min((u64)(way - base), longer);
+	return min((u64)(way - base), rtt_ns);
 }
 
-static inline void note_answer(struct connection *c, u32 tsval, u64 left_ns, u64 now)
+static inline void note_answer(struct connection *c, u32 tsval, u64 left_ns, u32 bytes, u64 now)
 {
 	u64 rtt_ns = now - left_ns, queue_ns = queue_of(c, tsval, left_ns, rtt_ns);
 	struct uplink_bin *b = bin_at(left_ns);
 
 	c->rtt_ns = rtt_ns;
 	seen.rtt_ns = seen.rtt_ns ? (7 * seen.rtt_ns + rtt_ns) / 8 : rtt_ns;
-	if (b->number != left_ns / UPLINK_BIN_NS)
+	if (c->odd || b->number != left_ns / UPLINK_BIN_NS)
 		return;
 	if (!b->answers || queue_ns < b->queue_ns) {
 		b->queue_ns = queue_ns;
 		b->at_ns = left_ns;
+		b->at_bytes = bytes;
 	}
 	b->answers++;
 }
@@ -170,7 +191,7 @@ static inline void note_answer(struct connection *c, u32 tsval, u64 left_ns, u64
 /* --- packets ---------------------------------------------------------------------------------------------------- */
 
 /* Data that the qdisc dropped leaves a gap, and fills it later. Other data that leaves again was lost behind the device. */
-static inline void note_data(struct connection *c, const struct packet *p, struct uplink_bin *b, u64 now)
+static inline void note_data(struct connection *c, const struct packet *p, struct uplink_bin *b, u64 now, u32 bytes)
 {
 	u32 seq = bpf_ntohl(p->h.seq), end = seq + p->payload;
 
@@ -178,7 +199,7 @@ static inline void note_data(struct connection *c, const struct packet *p, struc
 		c->skipped += c->sends && before(c->snd_nxt, seq) ? seq - c->snd_nxt : 0;
 		c->snd_nxt = end;
 		c->sends = true;
-		put(&c->data, end, c->rtt_ns, now);
+		put(&c->data, end, c->rtt_ns, now, bytes);
 	} else {
 		if (c->skipped >= p->payload)
 			c->skipped -= p->payload;
@@ -191,7 +212,8 @@ static inline void note_data(struct connection *c, const struct packet *p, struc
 		seen.waits_ns = now;
 }
 
-static __always_inline void leaves(struct __sk_buff *skb, const struct packet *p, struct uplink_bin *b, u64 now)
+static __always_inline void
+leaves(struct __sk_buff *skb, const struct packet *p, struct uplink_bin *b, u64 now, u32 bytes)
 {
 	struct connection *c = bpf_map_lookup_elem(&connections, &p->of);
 	__be32 stamps[3];
@@ -206,13 +228,13 @@ static __always_inline void leaves(struct __sk_buff *skb, const struct packet *p
 			return;
 	}
 	if (p->payload) {
-		note_data(c, p, b, now);
+		note_data(c, p, b, now, bytes);
 		return;
 	}
 	tsval = bpf_ntohl(stamps[1]);
 	if (!c->stamp || before(c->stamp, tsval)) {
 		c->stamp = tsval;
-		put(&c->acks, tsval, c->rtt_ns, now);
+		put(&c->acks, tsval, c->rtt_ns, now, bytes);
 	}
 }
 
@@ -220,21 +242,21 @@ static __always_inline void comes(struct __sk_buff *skb, const struct packet *p,
 {
 	struct connection *c = bpf_map_lookup_elem(&connections, &p->of);
 	__be32 stamps[3];
+	u32 echo, bytes = 0;
 	u64 left_ns = 0;
-	u32 echo;
 
 	if (!c || !(p->h.flags & ACK) || p->h.flags & (SYN | RST) || !timestamps(skb, p->at, &p->h, stamps))
 		return;
 	echo = bpf_ntohl(stamps[2]);
 	if (!p->payload)
-		left_ns = take(&c->data, bpf_ntohl(p->h.ack));
+		left_ns = take(&c->data, bpf_ntohl(p->h.ack), &bytes);
 	else if (echo != c->echo)
-		left_ns = take(&c->acks, echo);
+		left_ns = take(&c->acks, echo, &bytes);
 	c->echo = echo;
 	if (!left_ns || left_ns > now)
 		return;
 	seen.waits_ns = 0;
-	note_answer(c, bpf_ntohl(stamps[1]), left_ns, now);
+	note_answer(c, bpf_ntohl(stamps[1]), left_ns, bytes, now);
 }
 
 /* Bytes of the uplink that it takes. `overhead` may make it less than nothing. */
@@ -251,12 +273,15 @@ int uplink(struct __sk_buff *skb)
 	u64 now = bpf_ktime_get_ns();
 	struct packet p = {};
 	struct uplink_bin *b;
+	u32 cost;
 
 	if (skb->pkt_type == OUTGOING) {
 		b = bin_of_now(now);
-		__sync_fetch_and_add(&b->bytes, cost_of(skb));
+		cost = cost_of(skb);
+		__sync_fetch_and_add(&b->bytes, cost);
+		cost += __sync_fetch_and_add(&seen.bytes, cost);
 		if (read_packet(skb, &p, true))
-			leaves(skb, &p, b, now);
+			leaves(skb, &p, b, now, cost);
 	} else if (!skb->pkt_type && read_packet(skb, &p, false)) {
 		comes(skb, &p, now);
 	}

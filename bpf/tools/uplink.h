@@ -14,18 +14,36 @@ struct uplink_bin {
 	unsigned long long lost; /* bytes of payload that left for the second time */
 	unsigned long long queue_ns; /* the least that a packet waited behind the device, by its answer ... */
 	unsigned long long at_ns; /* ... and when that packet left */
+	unsigned int at_bytes; /* of all packets till then, that one with them; the difference of two counts */
 	unsigned int answers; /* 0: `queue_ns` is not known */
 };
 
 struct uplink_seen {
 	struct uplink_bin bins[UPLINK_BINS];
+	unsigned int bytes; /* of all packets that have left */
 	unsigned long long waits_ns; /* when the first data left that nobody has answered; 0: none waits */
 	unsigned long long rtt_ns; /* of the last answers, smoothed */
 };
 
-/* The loader's words to it. */
+/* Why the rate is as it is. */
+enum uplink_cause {
+	UPLINK_SEARCH, /* no queue has been seen */
+	UPLINK_IDLE, /* it is not in use */
+	UPLINK_GROWTH, /* it is in use, and nothing waits in the modem */
+	UPLINK_QUEUE, /* packets wait there */
+	UPLINK_LOSS, /* more is lost than by chance */
+	UPLINK_SILENCE, /* nobody answers */
+	UPLINK_DRAIN, /* a queue that stays: is its base right? */
+	UPLINK_PATH, /* the way has become longer, which is no queue */
+	UPLINK_CAUSES
+};
+
+/* The loader's words to it, and to those who ask what `asymcc uplink` does. */
 struct uplink_told {
-	unsigned long long queue_ns; /* a connection that begins finds this queue */
+	unsigned long long rate, capacity; /* bit/s; 0: not known */
+	unsigned long long ticks[UPLINK_CAUSES]; /* of 100 ms, by the cause of their rate */
+	unsigned int cause; /* of the last one */
+	unsigned long long queue_ns; /* of the modem, by the last answers */
 	unsigned long long rebase_ns; /* each time that `rebases` grows, so much of each connection's queue is none */
 	unsigned int rebases;
 };

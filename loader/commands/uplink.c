@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* CAKE ahead of a modem, at a rate that is found and followed, and ACKs thinned by it. */
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 #define PATIENCE 10 /* s, that one that runs has to end */
 
 static struct {
-	const char *dev;
+	const char *dev, *log;
 	long rate, least, most, overhead, mpu;
 	bool off;
 } args = { .least = LEAST_KBIT, .most = RATE_MAX_KBIT };
@@ -110,7 +111,7 @@ static int uplink(void)
 		return fail("uplink: --dev DEVICE is missing: the device that leads to the modem");
 	if (args.least > args.most)
 		return fail("--least %ldkbit is more than --most %ldkbit", args.least, args.most);
-	if (args.off && (args.rate || args.least != LEAST_KBIT || args.most != RATE_MAX_KBIT))
+	if (args.off && (args.log || args.rate || args.least != LEAST_KBIT || args.most != RATE_MAX_KBIT))
 		return fail("--off takes no values");
 	if (args.rate && (args.rate < args.least || args.rate > args.most))
 		return fail("--rate %ldkbit is not from --least to --most, %ldkbit to %ldkbit", args.rate, args.least,
@@ -123,6 +124,11 @@ static int uplink(void)
 	u.mpu = args.mpu;
 	if (device_find(&u.device, args.dev))
 		return -1;
+	if (args.log && !args.off) {
+		u.log = fopen(args.log, "we");
+		if (!u.log)
+			return fail("--log %s: %s", args.log, strerror(errno));
+	}
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
@@ -140,6 +146,8 @@ static const struct opt opts[] = {
 	{ "overhead", 'e', "N", "bytes that each packet takes of the uplink beside IP, as of CAKE",
 	  .number = &args.overhead, .min = -64, .max = 256 },
 	{ "mpu", 'p', "N", "bytes that each packet takes there at least, as of CAKE", .number = &args.mpu, .max = 256 },
+	{ "log", 'g', "FILE", "a line each 100 ms: seconds, rate, capacity (bit/s), the modem's queue (ms), cause",
+	  .text = &args.log },
 	{ "off", 'o', NULL, "end the one that runs, or take away what a killed one left", .flag = &args.off },
 	{}
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -7,7 +8,6 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <linux/gen_stats.h>
 #include <linux/pkt_sched.h>
 
 #include "kernel/cake.h"
@@ -15,7 +15,10 @@
 
 #define KIND "cake"
 #define HANDLE 0xa5cc0000 /* a5cc: by it ours is known again */
-#define LOOPBACK 1        /* index of lo in each namespace */
+#define INTERVAL 0.1      /* s, of CAKE's AQM at least, as its own */
+#define TARGET 0.005      /* s, likewise */
+#define TARGETS 4 /* in an RTT: CUBIC that goes back to 0.7 of its window keeps the rate by a queue of 0.43 RTT */
+#define LOOPBACK 1 /* index of lo in each namespace */
 
 /* A request about the root qdisc of a device. */
 struct request {
@@ -39,11 +42,14 @@ static struct rtattr *add(struct request *q, int type, const void *data, size_t 
 	return netlink_add(&q->h, sizeof(*q), type, data, size);
 }
 
-static void add_rate(struct request *q, double rate)
+static void add_rate(struct request *q, double rate, double rtt)
 {
 	__u64 bytes = rate / 8;
+	__u32 interval = fmax(rtt, INTERVAL) * 1e6, target = fmax(rtt / TARGETS, TARGET) * 1e6;
 
 	add(q, TCA_CAKE_BASE_RATE64, &bytes, sizeof(bytes));
+	add(q, TCA_CAKE_RTT, &interval, sizeof(interval));
+	add(q, TCA_CAKE_TARGET, &target, sizeof(target));
 }
 
 static int tell(int fd, struct request *q)
@@ -84,19 +90,13 @@ static int note(const struct nlmsghdr *h, void *ctx)
 	const struct tcmsg *t = NLMSG_DATA(h);
 	const void *attrs = (const char *)t + NLMSG_ALIGN(sizeof(*t));
 	size_t size = h->nlmsg_len - NLMSG_SPACE(sizeof(*t));
-	const struct rtattr *kind = netlink_attr(attrs, size, TCA_KIND, 1),
-			    *stats = netlink_attr(attrs, size, TCA_STATS2, 0), *queue;
+	const struct rtattr *kind = netlink_attr(attrs, size, TCA_KIND, 1);
 	const struct look *l = ctx;
-	struct gnet_stats_queue s = {};
 
 	if ((unsigned int)t->tcm_ifindex != l->index || t->tcm_parent != TC_H_ROOT || !kind)
 		return 0;
 	*l->q = (struct root_qdisc){ .handle = t->tcm_handle };
 	snprintf(l->q->kind, sizeof(l->q->kind), "%.*s", (int)RTA_PAYLOAD(kind), (const char *)RTA_DATA(kind));
-	queue = stats ? netlink_attr(RTA_DATA(stats), RTA_PAYLOAD(stats), TCA_STATS_QUEUE, sizeof(s)) : NULL;
-	if (queue)
-		memcpy(&s, RTA_DATA(queue), sizeof(s));
-	l->q->backlog = s.backlog;
 	if (strcmp(l->q->kind, KIND))
 		return 0;
 	l->q->ours = t->tcm_handle == HANDLE;
@@ -137,7 +137,7 @@ int cake_look(int fd, unsigned int index, struct root_qdisc *q)
 
 /* --- ours ------------------------------------------------------------------------------------------------------- */
 
-int cake_make(unsigned int index, double rate, int overhead, int mpu)
+int cake_make(unsigned int index, double rate, double rtt, int overhead, int mpu)
 {
 	__s32 bytes = overhead;
 	__u32 least = mpu, filter = CAKE_ACK_FILTER;
@@ -147,7 +147,7 @@ int cake_make(unsigned int index, double rate, int overhead, int mpu)
 	begin(&q, RTM_NEWQDISC, NLM_F_CREATE | NLM_F_REPLACE | NLM_F_ACK, index, HANDLE);
 	add(&q, TCA_KIND, KIND, sizeof(KIND));
 	options = add(&q, TCA_OPTIONS | NLA_F_NESTED, NULL, 0);
-	add_rate(&q, rate);
+	add_rate(&q, rate, rtt);
 	add(&q, TCA_CAKE_OVERHEAD, &bytes, sizeof(bytes));
 	add(&q, TCA_CAKE_MPU, &least, sizeof(least));
 	add(&q, TCA_CAKE_ACK_FILTER, &filter, sizeof(filter));
@@ -155,7 +155,7 @@ int cake_make(unsigned int index, double rate, int overhead, int mpu)
 	return tell_once(&q);
 }
 
-int cake_change(int fd, unsigned int index, double rate)
+int cake_change(int fd, unsigned int index, double rate, double rtt)
 {
 	struct rtattr *options;
 	struct request q;
@@ -163,7 +163,7 @@ int cake_change(int fd, unsigned int index, double rate)
 	begin(&q, RTM_NEWQDISC, NLM_F_ACK, index, HANDLE);
 	add(&q, TCA_KIND, KIND, sizeof(KIND));
 	options = add(&q, TCA_OPTIONS | NLA_F_NESTED, NULL, 0);
-	add_rate(&q, rate);
+	add_rate(&q, rate, rtt);
 	netlink_nest_end(&q.h, options);
 	return tell(fd, &q);
 }
@@ -182,7 +182,7 @@ int cake_there(void)
 	pid_t pid = fork();
 
 	if (!pid)
-		_exit(unshare(CLONE_NEWNET) ? errno : -cake_make(LOOPBACK, 1e6, 0, 0));
+		_exit(unshare(CLONE_NEWNET) ? errno : -cake_make(LOOPBACK, 1e6, 0, 0, 0));
 	if (pid < 0)
 		return -errno;
 	while (waitpid(pid, &status, 0) < 0)

@@ -13,16 +13,18 @@ struct root_qdisc {
 	__u32 handle;   /* 0: the kernel's own choice, which comes again when another one goes */
 	bool ours;      /* a CAKE that cake_make() made */
 	double rate;    /* of a CAKE, bit/s */
-	__u32 backlog;  /* bytes that wait in it */
 };
 
 /* 0 or -errno; `kind` "": there is none. */
 int root_qdisc_read(unsigned int index, struct root_qdisc *q);
 
-/* It filters ACKs. Each packet takes its bytes from the IP header on and `overhead`, and `mpu` at least. -ENOENT: this kernel has no CAKE. */
-int cake_make(unsigned int index, double rate, int overhead, int mpu);
+/*
+ * It filters ACKs. Each packet takes its bytes from the IP header on and `overhead`, and `mpu` at least. Its AQM lets a connection's own
+ * packets wait for a part of `rtt`, s, and drops none in an RTT after another. -ENOENT: this kernel has no CAKE.
+ */
+int cake_make(unsigned int index, double rate, double rtt, int overhead, int mpu);
 /* The next two are for each few ms, by a socket that stays open; -errno. A packet that waits stays. */
-int cake_change(int fd, unsigned int index, double rate);
+int cake_change(int fd, unsigned int index, double rate, double rtt);
 int cake_look(int fd, unsigned int index, struct root_qdisc *q);
 /* The kernel's own choice is there again. */
 int cake_remove(unsigned int index);

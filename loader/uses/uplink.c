@@ -23,11 +23,12 @@
 #include "uses/uplink.h"
 #include "view/output.h"
 
-#define LOOK_NS (LAW_TICK * NS_PER_S / LOOKS)
-#define LOOKS 5         /* at CAKE, in each tick */
 #define ACK_SHARE 0.05  /* of the rate, which thinning leaves to ACKs */
 #define CHANGE 0.002    /* a smaller one of the rate is not told */
 #define SHARE_CHANGE 0.1 /* nor this one to thinning */
+#define RTT_CHANGE 0.1  /* nor this one of the RTT */
+#define RTT_LEAST 0.01
+#define RTT_MOST 1      /* s: a far end that answers late makes CAKE's queues no longer than by this */
 #define SLACK 0.06      /* s, beyond the RTT: receivers wait with ACKs */
 
 /* --- its traces in the system ----------------------------------------------------------------------------------- */
@@ -246,11 +247,12 @@ static int place(struct uplink *u)
 
 	if (write_record(u)) /* before anything stands that it tells of */
 		return -1;
-	err = cake_make(u->device.index, u->law.rate, u->overhead, u->mpu);
+	err = cake_make(u->device.index, u->law.rate, RTT_LEAST, u->overhead, u->mpu);
 	if (err)
 		return fail_cake("set", &u->device, err);
 	u->shapes = true;
 	u->told = u->law.rate;
+	u->told_rtt = RTT_LEAST;
 	u->netlink = netlink_open(NETLINK_ROUTE);
 	if (u->netlink < 0)
 		return fail("netlink: %s", strerror(-u->netlink));
@@ -300,13 +302,15 @@ void uplink_close(struct uplink *u)
 		close(u->tap);
 	if (u->netlink >= 0)
 		close(u->netlink);
+	if (u->log)
+		fclose(u->log);
 	object_close(&u->meter);
 	object_close(&u->thin);
 }
 
 /* --- the loop --------------------------------------------------------------------------------------------------- */
 
-static void view(struct uplink_view *v, const struct uplink_seen *seen, __u64 now, int waits)
+static void view(struct uplink_view *v, const struct uplink_seen *seen, __u64 now)
 {
 	__u64 number = now / UPLINK_BIN_NS - LAW_BINS;
 	double rtt = seen->rtt_ns / 1e9;
@@ -316,34 +320,54 @@ static void view(struct uplink_view *v, const struct uplink_seen *seen, __u64 no
 
 		v->bins[i] = b->number == number ? *b : (struct uplink_bin){ .number = number };
 	}
-	v->waits = waits > LOOKS / 2;
 	v->rtt = rtt;
 	v->silence = seen->waits_ns && seen->waits_ns < now ? fmax((now - seen->waits_ns) / 1e9 - rtt - SLACK, 0) : 0;
 }
 
+const char *const uplink_causes[UPLINK_CAUSES] = {
+	[UPLINK_SEARCH] = "search", [UPLINK_IDLE] = "idle",       [UPLINK_GROWTH] = "growth", [UPLINK_QUEUE] = "queue",
+	[UPLINK_LOSS] = "loss",     [UPLINK_SILENCE] = "silence", [UPLINK_DRAIN] = "drain",   [UPLINK_PATH] = "path",
+};
+
 static int tell_meter(struct uplink *u, double queue, double none)
 {
-	struct uplink_told told = { .queue_ns = fmax(queue - none, 0) * 1e9, .rebase_ns = none * 1e9 };
+	struct uplink_told *now = &u->now;
 	const __u32 zero = 0;
 
-	u->rebases += none > 0;
-	told.rebases = u->rebases;
-	return bpf_map_update_elem(bpf_map__fd(section_of(&u->meter, ".data")), &zero, &told, BPF_ANY)
+	now->rate = u->law.rate;
+	now->capacity = u->law.capacity;
+	now->cause = u->law.cause;
+	now->ticks[now->cause]++;
+	now->queue_ns = fmax(queue - none, 0) * 1e9;
+	now->rebase_ns = none * 1e9;
+	now->rebases += none > 0;
+	return bpf_map_update_elem(bpf_map__fd(section_of(&u->meter, ".data")), &zero, now, BPF_ANY)
 		       ? fail_meter("its settings")
 		       : 0;
 }
 
+static int log_tick(const struct uplink *u, __u64 at_ns)
+{
+	if (!u->log)
+		return 0;
+	fprintf(u->log, "%.3f %.0f %.0f %.2f %s\n", at_ns / 1e9, u->law.rate, u->law.capacity, u->now.queue_ns / 1e6,
+		uplink_causes[u->law.cause]);
+	return fflush(u->log) ? fail("--log: %s", strerror(errno)) : 0;
+}
+
 /* Values that hardly changed are not told anew. */
-static int obey(struct uplink *u)
+static int obey(struct uplink *u, double rtt)
 {
 	double rate = u->law.rate;
 	int err;
 
-	if (fabs(rate - u->told) > CHANGE * u->told) {
-		err = cake_change(u->netlink, u->device.index, rate);
+	rtt = fmin(fmax(rtt, RTT_LEAST), RTT_MOST);
+	if (fabs(rate - u->told) > CHANGE * u->told || fabs(rtt - u->told_rtt) > RTT_CHANGE * u->told_rtt) {
+		err = cake_change(u->netlink, u->device.index, rate, rtt);
 		if (err)
 			return fail_cake("change", &u->device, err);
 		u->told = rate;
+		u->told_rtt = rtt;
 	}
 	if (u->law.searches || fabs(rate - u->shared) <= SHARE_CHANGE * u->shared)
 		return 0;
@@ -351,24 +375,25 @@ static int obey(struct uplink *u)
 	return tell_thinning(u, fmax(lround(ACK_SHARE * rate / 1e3), 1));
 }
 
-static int tick(struct uplink *u, int waits)
+static int tick(struct uplink *u)
 {
 	static struct uplink_seen seen;
 	static struct uplink_view v;
 	const __u32 zero = 0;
+	__u64 now = now_ns();
 	double none;
 
 	if (bpf_map_lookup_elem(bpf_map__fd(section_of(&u->meter, ".bss")), &zero, &seen))
 		return fail_meter("its table");
-	view(&v, &seen, now_ns(), waits);
+	view(&v, &seen, now);
 	none = uplink_law_tick(&u->law, &v);
-	return tell_meter(u, uplink_law_queue(&v), none) || obey(u) ? -1 : 0;
+	return tell_meter(u, uplink_law_queue(&v), none) || obey(u, v.rtt) || log_tick(u, now) ? -1 : 0;
 }
 
 int uplink_run(struct uplink *u)
 {
 	struct root_qdisc q;
-	int err = 0, looks = 0, waits = 0;
+	int err = 0;
 	__u64 next = now_ns();
 	sigset_t stop;
 
@@ -376,7 +401,7 @@ int uplink_run(struct uplink *u)
 	sigaddset(&stop, SIGINT);
 	sigaddset(&stop, SIGTERM);
 	while (!err) {
-		next += LOOK_NS;
+		next += LAW_TICK * NS_PER_S;
 		if (wait_till(next, &stop) > 0)
 			return 0;
 		err = cake_look(u->netlink, u->device.index, &q);
@@ -384,11 +409,7 @@ int uplink_run(struct uplink *u)
 			return fail("another has taken CAKE from %s: SQM or NetworkManager, perhaps", u->device.place);
 		if (err)
 			return fail_cake("read", &u->device, err);
-		waits += q.backlog > 0;
-		if (++looks % LOOKS)
-			continue;
-		err = tick(u, waits);
-		waits = 0;
+		err = tick(u);
 	}
 	return -1;
 }

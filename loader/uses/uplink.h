@@ -3,6 +3,7 @@
 #ifndef USES_UPLINK_H
 #define USES_UPLINK_H
 
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "kernel/device.h"
@@ -20,9 +21,10 @@ struct uplink {
 	int tap, netlink;     /* the packet socket of uplink.bpf.c, and one for CAKE; -1: not open */
 	bool shapes;          /* CAKE stands */
 	bool thins;
-	double told;          /* bit/s, that CAKE has been told last */
+	double told, told_rtt; /* bit/s and s, that CAKE has been told last */
 	double shared;        /* bit/s, of which thinning has been told its share last; 0: nothing */
-	unsigned int rebases;
+	struct uplink_told now; /* the last words to the meter */
+	FILE *log;            /* a line each tick; NULL: none */
 	struct uplink_law law;
 };
 
@@ -33,6 +35,8 @@ struct uplink {
  * -1 with a message.
  */
 pid_t uplink_of(unsigned int index, bool *killed);
+
+extern const char *const uplink_causes[UPLINK_CAUSES];
 
 /* The words on one. */
 struct uplink_state {

@@ -8,16 +8,19 @@
 
 #define NEWEST 5       /* bins with answers, of which the least wait is the queue */
 #define RECENT 0.2     /* s, or ten packets: of these the capacity */
-#define SHORTEST 0.05  /* s: less tells no capacity */
+#define SHORTEST 0.1   /* s, at the modem: less tells no capacity */
+#define BEYOND 1.25    /* of what is sent: by more no rate is beyond use */
 #define STEP 0.005     /* of the rate: with it twice the rate is found in 3 s */
 #define NOISE_LEAST 0.00025
 #define NOISE_MOST 0.01
 #define LOST 0.03      /* share of the data: that many are lost where a queue overflows */
 #define FORGET 0.998   /* of the losses without a cause, each tick: half in 35 s */
+#define USED 0.9       /* of the rate: it is in use. Bursts wait at any rate */
 #define SETTLES 30     /* ticks after a search, or losses: before, the capacity is not known well */
 #define RESTS 1        /* s: losses that are seen so much later are of the rate before */
 #define DRAIN_AFTER 10 /* s of a queue: is its base right? */
-#define DRAIN 0.4      /* s */
+#define DRAIN 0.4      /* s: the queue is gone in half of it */
+#define LEAST_DRAIN 0.7 /* of the capacity */
 #define SILENCE 0.04   /* s */
 
 void uplink_law_begin(struct uplink_law *l, double least, double most, double rate)
@@ -109,27 +112,13 @@ static double lost_share(const struct uplink_law *l, const struct uplink_view *v
 	return data ? fmin(fmax(lost - 2.5 * sqrt(LOST * data * LAW_PACKET), 0) / data, 0.9) : 0;
 }
 
-/* Bits that left between two times, which lie in bins `a` and `b`: within a bin they leave evenly. */
-static double bits_between(const struct uplink_view *v, int a, int b)
+/* Bits that left between two bins' packets, a second of those at the modem. In a short time they are as wrong as two waits are. */
+static double rate_between(const struct uplink_view *v, int a, int b, double lost)
 {
 	const struct uplink_bin *first = &v->bins[a], *last = &v->bins[b];
-	double bytes = first->bytes * (1 - (first->at_ns % UPLINK_BIN_NS) / (double)UPLINK_BIN_NS) +
-		       last->bytes * ((last->at_ns % UPLINK_BIN_NS) / (double)UPLINK_BIN_NS);
+	double time = (last->at_ns - first->at_ns) / 1e9 + wait_of(last) - wait_of(first);
 
-	for (int i = a + 1; i < b; i++)
-		bytes += v->bins[i].bytes;
-	return 8 * bytes;
-}
-
-/* Bits that left between two bins' packets, a second of those at the modem. */
-static double rate_between(const struct uplink_view *v, int first, int last, double lost)
-{
-	double time = (v->bins[last].at_ns - v->bins[first].at_ns) / 1e9;
-
-	if (time < SHORTEST)
-		return 0;
-	time += wait_of(&v->bins[last]) - wait_of(&v->bins[first]);
-	return time < BIN / 2 ? 0 : bits_between(v, first, last) * (1 - lost) / time;
+	return time < SHORTEST ? 0 : 8.0 * (last->at_bytes - first->at_bytes) * (1 - lost) / time;
 }
 
 /*
@@ -141,6 +130,9 @@ static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, do
 	int last = last_heard(v, LAW_BINS), first = last, nr = 0;
 	double span = fmax(RECENT, 10 * packet_time(l)), least = INFINITY, now;
 
+	if (last < 0 || v->bins[last].number <= l->learned) /* losses since then are of other packets */
+		return;
+	l->learned = v->bins[last].number;
 	for (int i = last; i >= 0 && v->bins[last].at_ns - v->bins[i].at_ns < span * 1e9; i--) {
 		if (!v->bins[i].answers)
 			continue;
@@ -197,7 +189,7 @@ static void grow(struct uplink_law *l)
 
 	if (share >= 0.97)
 		l->step = fmin(1.1 * l->step, 0.05);
-	l->rate = fmax(l->rate, fmin(l->rate * (1 + step), 1.25 * most_sent(l)));
+	l->rate = fmax(l->rate, fmin(l->rate * (1 + step), BEYOND * most_sent(l)));
 }
 
 static void follow(struct uplink_law *l, const struct uplink_view *v, double queue, bool busy)
@@ -208,8 +200,10 @@ static void follow(struct uplink_law *l, const struct uplink_view *v, double que
 
 	l->searches = false;
 	l->step = STEP;
-	if (!busy && !deep)
+	if (!busy && !deep) {
+		l->rate = fmin(l->rate, BEYOND * l->capacity);
 		return;
+	}
 	l->mark = fmax(l->capacity, 0.9 * l->mark + 0.1 * l->capacity);
 	l->rate = l->capacity * fmin(fmax(share, 0.3), 1.05);
 }
@@ -282,15 +276,18 @@ static double check_base(struct uplink_law *l, const struct uplink_view *v, doub
 	l->drains = fmax(l->drains - LAW_TICK, 0);
 	if (l->stands > DRAIN_AFTER && l->capacity) {
 		l->stands = 0;
-		l->drains = DRAIN;
+		l->drains = DRAIN + v->rtt; /* answers of then have come by its end */
+		l->drained = l->capacity * fmax(1 - 2 * queue / DRAIN, LEAST_DRAIN);
 	}
+	if (ends)
+		l->rate = fmax(l->rate, l->capacity);
 	return ends && queue > threshold(l) / 2 ? queue : 0;
 }
 
 double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 {
 	double queue = uplink_law_queue(v), sent = throughput(v), lost = lost_share(l, v), none;
-	bool busy = v->waits || sent > 0.95 * l->rate;
+	bool busy = sent > USED * l->rate;
 
 	learn_noise(l, v);
 	learn_capacity(l, v, queue, lost);
@@ -301,16 +298,26 @@ double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 	if (l->searches || l->rests > 0)
 		l->begun = l->ticks;
 	l->ticks++;
-	if (none || endure(l, queue, v->silence, busy)) {
-		;
+	if (none) {
+		l->cause = UPLINK_PATH;
+	} else if (endure(l, queue, v->silence, busy)) {
+		l->cause = UPLINK_SILENCE;
 	} else if ((busy || l->searches) && overflows(l, lost, sent)) {
+		l->cause = UPLINK_LOSS;
 		l->forgiven = v->bins[LAW_BINS - 1].number + lround(RESTS / BIN);
 	} else if (queue > threshold(l) && l->capacity) {
+		l->cause = l->drains > 0 ? UPLINK_DRAIN : UPLINK_QUEUE;
 		follow(l, v, queue, busy);
 		if (l->drains > 0)
-			l->rate = fmin(l->rate, 0.7 * l->capacity);
+			l->rate = fmin(l->rate, l->drained);
 	} else if (busy && !l->searches && lost <= LOST + 1.5 * l->usual && l->drains <= 0) {
+		l->cause = UPLINK_GROWTH;
 		grow(l);
+	} else {
+		l->cause = l->searches     ? UPLINK_SEARCH
+			   : l->drains > 0 ? UPLINK_DRAIN
+			   : busy          ? UPLINK_LOSS
+					   : UPLINK_IDLE;
 	}
 	if (l->rests > 0) /* nothing is learned of a rate that grows meanwhile */
 		l->rate = fmin(l->rate, l->limit);

@@ -47,13 +47,16 @@ struct uplink_law {
 	double sent[LAW_PEAKS], queues[LAW_PEAKS], carried[LAW_PEAKS]; /* of the last ticks */
 	double before; /* the rate before the silence */
 	double drains; /* s of a drain that are left; 0: none is under way */
+	double drained; /* bit/s meanwhile */
 	double stands; /* s for which there has been a queue */
 	double lost, usual; /* share of losses: for which the rate was lowered last, and that no lower rate ends */
 	double limit;            /* bit/s, till the effect of that is known ... */
 	double rests; /* ... in so many s */
 	unsigned long long heard; /* the last bin that counted for the noise */
+	unsigned long long learned; /* the newest one that told the capacity */
 	unsigned long long forgiven; /* the last bin of which losses do not count */
 	unsigned int ticks, begun; /* in all, and when the last search, or the last losses, were over */
+	enum uplink_cause cause; /* of the rate */
 	bool searches; /* no queue has been seen yet: the rate is `most` */
 	bool silent; /* nobody answers */
 };
@@ -61,7 +64,6 @@ struct uplink_law {
 /* The input of a tick. */
 struct uplink_view {
 	struct uplink_bin bins[LAW_BINS]; /* one after the other; the last one is over */
-	bool waits; /* packets waited in the shaper at most looks of the last tick */
 	double rtt;     /* s, of the last answers */
 	double silence; /* s beyond the RTT, for which nothing of what left was answered */
 };
@@ -70,7 +72,7 @@ struct uplink_view {
 void uplink_law_begin(struct uplink_law *l, double least, double most, double rate);
 /* Sets the rate anew. Returns how much of the queue that is measured is none, s: the bases are too low by that; 0: nothing is known of it. */
 double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v);
-/* s; what a connection finds that begins. */
+/* s */
 double uplink_law_queue(const struct uplink_view *v);
 
 #endif

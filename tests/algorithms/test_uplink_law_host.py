@@ -71,6 +71,17 @@ def test_half_the_rate_is_followed_at_once_and_twice_in_seconds(law):
     assert min(tick.rate for tick in between(ticks, 44, 50)) > 0.8 * RATE  # the first new queue tells no old capacity
 
 
+def test_a_queue_lowers_a_rate_that_is_far_too_high_and_not_in_use(law):
+    ticks = law(["0 capacity 20e6", "0 demand 18e6", "5 demand 20.5e6", "5.5 demand 18e6"], 10, rate=80e6)
+    assert min(tick.rate for tick in between(ticks, 0, 5)) >= 0.8 * 80e6 and ticks[-1].rate < 1.3 * RATE
+
+
+def test_a_drain_lasts_till_its_answers_have_come(law):
+    """A queue of five ms stands, and each ten seconds the law asks whether it is one."""
+    ticks = law(FULL, 80, rtt_ms=600, room_ms=800)
+    assert not any(tick.none_ms for tick in ticks) and used(ticks, 20, 80) > 0.95
+
+
 @pytest.mark.parametrize("jitter", [1, 5, 10])
 def test_jitter_is_no_queue(law, jitter):
     ticks = law([*FULL, f"0 jitter {jitter}"])

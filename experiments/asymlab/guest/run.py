@@ -8,6 +8,7 @@ output folder has then:
     trace.bin    records of `asymcc trace`
     forward.pcap, reverse.pcap   where the job asks for a capture: headers of what left the first hop's queues; of hop 2
                                  forward-2.pcap, and so on
+    uplink.txt   the log of `asymcc uplink`, where it runs
 """
 
 import contextlib
@@ -34,7 +35,7 @@ from .protocol import Fault
 from .system import SIGNALS, Failure, sh
 from .tracer import Tracer
 from .traffic import Background, Traffic
-from .uplink import Uplink
+from .uplink import LOG, Uplink
 
 SETTLE_S = 0.5  # between the last set-up step and time zero: servers listen, the tracer runs
 
@@ -172,7 +173,7 @@ def _start(
     traffic.serve()
     background = Background(job, ns)
     cleanup.callback(background.close)
-    uplink = Uplink(job, ns, controllers.objects, job.uplink) if job.uplink else None
+    uplink = Uplink(job, ns, controllers.objects, job.uplink, f"{out}/{LOG}") if job.uplink else None
     if uplink:
         cleanup.callback(uplink.close)
     tracer = Tracer(job, controllers.objects, f"{out}/trace.bin")

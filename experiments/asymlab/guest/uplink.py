@@ -12,6 +12,7 @@ from .system import Failure
 from .tracer import start
 
 BEGIN_S = 60
+LOG = "uplink.txt"  # a line each tick
 
 
 class Uplink:
@@ -19,14 +20,15 @@ class Uplink:
 
     out: IO[str]
 
-    def __init__(self, job: Job, ns: Namespaces, objects: str, spec: Spec) -> None:
+    def __init__(self, job: Job, ns: Namespaces, objects: str, spec: Spec, log: str) -> None:
         """The device has no queue of its own any more: the command stands in its place."""
         node = job.node_of(spec.dev)
         (end,) = (end for end in job.ends if end.dev == spec.dev)
         if next((queue.kind for queue in ns.queues([end])[spec.dev] if queue.root), "noqueue") != "noqueue":
             ns.tc(node, [f"qdisc del dev {spec.dev} root"])
         with ns.enter(node):
-            self.process = start(["asymcc", "--objects", objects, "uplink", "--dev", spec.dev, *spec.options])
+            argv = ["asymcc", "--objects", objects, "uplink", "--dev", spec.dev, "--log", log, *spec.options]
+            self.process = start(argv)
         assert self.process.stdout
         self.out = self.process.stdout
         select.select([self.out], [], [], BEGIN_S)

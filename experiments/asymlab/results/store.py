@@ -38,6 +38,7 @@ from ..guest.programs.connections import FILE as CONNECTIONS
 from ..guest.programs.connections import MAX as CONNECTIONS_RECORDS
 from ..guest.programs.connections import RECORD_BYTES
 from ..guest.system import Failure
+from ..guest.uplink import LOG as UPLINK
 from ..paths import STORE
 from ..plan.groups import HOPS_MAX
 from ..plan.quantities import TIME_MAX
@@ -48,9 +49,10 @@ from .record import Agent, Record, Row
 KEY = re.compile("[0-9a-f]{32}")
 # The files that an agent may leave, and their greatest sizes. They come from a guest or a worker: no other is taken,
 # and none tells where it goes.
-FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30} | {
+FILES = {"agent.json": 16 << 20, "trace.bin": 1 << 30, UPLINK: 16 << 20} | {
     name_of(side, hop): 1 << 30 for hop in range(1, HOPS_MAX + 1) for side in SIDES
 }
+UPLINK_ROW = [("t", "f8"), ("rate", "f8"), ("capacity", "f8"), ("queue", "f8"), ("cause", "U8")]
 PROGRAMS = "programs.json"
 CONNECTIONS_MAX = CONNECTIONS_RECORDS * RECORD_BYTES  # bytes of connections.bin
 RECORD_MAX = 64 << 20  # bytes of run.json
@@ -146,6 +148,19 @@ class Run:
         if not file.exists():
             raise LabError(f"{self.folder}: no {file.name}: it takes run.capture")
         return capture.read(file, self.record["agent"]["zero_unix_ns"])
+
+    @property
+    def uplink(self) -> np.ndarray:
+        """Each tick of `asymcc uplink`: t in s, rate and capacity in bit/s, queue in ms, cause."""
+        file = self.folder / UPLINK
+        try:
+            rows = np.loadtxt(file, UPLINK_ROW, ndmin=1)
+        except FileNotFoundError:
+            raise LabError(f"{self.folder}: no {UPLINK}: it takes [uplink]") from None
+        except ValueError as e:
+            raise LabError(f"{file}: damaged ({e})") from None
+        rows["t"] -= self.record["agent"]["zero_ns"] / 1e9
+        return rows
 
     def state(self, flow: int) -> np.ndarray:
         """The private state of a flow's controller as each ACK arrived: flow, t, and its members (trace.py)."""

@@ -24,6 +24,7 @@ static struct {
 static struct uplink_bin bins[STEPS_MAX / 20 + 1];
 static struct {
 	double due, queue; /* s; due 0: the packet was lost */
+	unsigned int bytes; /* that have left by then */
 } answer[STEPS_MAX];
 static double capacity, demand, jitter, path, random_loss, answers = 1;
 static double standing, base_shift, silent_since;
@@ -57,6 +58,7 @@ static void hear(int step, int *heard, int step_ms)
 		if (!b->answers || queue * 1e9 < b->queue_ns) {
 			b->queue_ns = queue * 1e9;
 			b->at_ns = *heard * 1000000ULL;
+			b->at_bytes = answer[*heard].bytes;
 		}
 		b->answers++;
 	}
@@ -65,7 +67,8 @@ static void hear(int step, int *heard, int step_ms)
 int main(int argc, char **argv)
 {
 	double rtt = atof(argv[2]) / 1e3, room, sent = 0, owed = 0;
-	int steps = atof(argv[1]) * 1e3, nr = 0, next = 0, heard = 0, looks = 0;
+	unsigned int left = 0;
+	int steps = atof(argv[1]) * 1e3, nr = 0, next = 0, heard = 0;
 	struct uplink_law law;
 	struct uplink_view v;
 
@@ -93,6 +96,8 @@ int main(int argc, char **argv)
 		b->number = step / 20;
 		b->bytes += leaves / 8;
 		b->data += leaves / 8;
+		left += leaves / 8;
+		answer[step].bytes = left;
 		answer[step].queue = way;
 		answer[step].due = leaves ? step / 1e3 + rtt + way : 0;
 		if (leaves && !silent_since)
@@ -108,17 +113,14 @@ int main(int argc, char **argv)
 		sent += fmin(standing, capacity / 1e3);
 		standing -= fmin(standing, capacity / 1e3);
 		hear(step, &heard, 20);
-		looks += demand > law.rate;
 		if (step % 100 != 99)
 			continue;
 		memset(&v, 0, sizeof(v));
 		for (int i = 0, at = step / 20 - LAW_BINS + 1; i < LAW_BINS; i++, at++)
 			if (at >= 0)
 				v.bins[i] = bins[at];
-		v.waits = looks > 60;
 		v.rtt = rtt + waits;
 		v.silence = silent_since ? fmax(step / 1e3 - silent_since - rtt - waits, 0) : 0;
-		looks = 0;
 		none = uplink_law_tick(&law, &v);
 		base_shift += none;
 		printf("%.1f %.0f %.2f %.0f %.2f\n", (step + 1) / 1e3, law.rate, 1e3 * waits, sent, 1e3 * none);
