@@ -86,7 +86,7 @@ GUEST_UML := $(addprefix experiments/asymlab/machine/uml/,edits.py make.py lab.c
 export PYTHONPYCACHEPREFIX := $(if $(filter /%,$(B)),,$(CURDIR)/)$(B)/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: all build static deps image test-needs experiments test test-quick test-host test-lab test-live lint format check-arm64 check-clients check-kernels check-newest check-openwrt check-operation check-package check-wheel explore \
+.PHONY: all build static deps image test-needs experiments test test-quick test-host test-lab test-live lint format check-arm64 check-browser check-clients check-kernels check-newest check-openwrt check-operation check-package check-wheel explore \
 	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats quinn install uninstall deb wheel release lock clean help
 .DELETE_ON_ERROR:
 
@@ -291,6 +291,9 @@ check-operation: build $(B)/.deps-test $(B)/.deps-operation $(B)/kubernetes/bin/
 check-openwrt: build $(B)/.deps-test $(B)/.deps-openwrt $(ASYMLAB) ## packaging/openwrt under OpenWrt's procd, as root; OPENWRT=its sources
 	$(Q)[ -n "$(OPENWRT)" ] || { echo "make check-openwrt: OPENWRT=FOLDER: tests/live/openwrt/real.sh says what it has"; exit 1; }
 	$(Q)OPENWRT=$(call quoted,$(OPENWRT)) $(B)/venv/bin/python -m pytest -s tests/live/test_openwrt.py
+
+check-browser: build $(call image_of,uml) $(B)/.deps-test $(ASYMLAB) ## Chromium in a guest: fetches some 100 MB
+	$(Q)ASYMLAB_BROWSER=1 $(B)/venv/bin/python -m pytest tests/lab/test_programs_lab.py -k browser
 
 explore: build $(IMAGE) $(ASYMLAB) ## judge random paths: COUNT [100] of SEED; a failure is made small
 	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) --engine $(ENGINE) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))

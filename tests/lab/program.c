@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/io.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -39,6 +40,7 @@ static void world(void)
 		if (!strncmp(line, "Cap", 3) || !strncmp(line, "NoNewPrivs", 10))
 			fputs(line, stdout);
 	printf("tmp %d\n", open("/tmp/mine", O_WRONLY | O_CREAT, 0600) >= 0);
+	printf("shm %d\n", shm_open("/mine", O_RDWR | O_CREAT, 0600) >= 0);
 	printf("null %d\n", open("/dev/null", O_RDWR) >= 0);
 	printf("gpu %d\n", open("/dev/dri/card0", O_RDWR) >= 0);
 	printf("uring %d\n", syscall(SYS_io_uring_setup, 1, calloc(1, 120)) >= 0);

@@ -44,7 +44,7 @@ ENTRIES_MAX = 100_000
 # Packages that others need for their installation alone. apt takes them for installed.
 HOST_ONLY = (
     *"adduser cron debconf dpkg init-system-helpers install-info lsb-base passwd perl perl-base".split(),
-    *"procps sensible-utils systemd sysvinit-utils tar ucf udev xdg-utils".split(),
+    *"procps sensible-utils systemd sysvinit-utils tar ucf udev x11-utils xdg-utils".split(),
 )
 LEFT_OUT = re.compile(  # of packages: what no program needs
     r"usr/share/(?:doc|man|info|locale|lintian|bug|bash-completion|i18n|zsh|fish)(?:/|$)"

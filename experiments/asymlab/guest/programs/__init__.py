@@ -40,8 +40,8 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID = 0x20000, 0x4000000, 0x80
 MS_NOSUID, MS_PRIVATE = 2, 1 << 18
 PR_SET_NO_NEW_PRIVS = 38
 OUTPUT_MAX, PROCESSES_MAX, FILES_MAX = 16 << 20, 4096, 4096
-# Bytes of a file and of a core, processes, open files, bytes of its data: half of the memory.
-RLIMITS = {1: OUTPUT_MAX, 4: 0, 6: PROCESSES_MAX, 7: FILES_MAX, 2: os.sysconf("SC_PHYS_PAGES") * 2048}
+# Bytes of a file and of a core, processes, open files, bytes of its data: three quarters of the memory.
+RLIMITS = {1: OUTPUT_MAX, 4: 0, 6: PROCESSES_MAX, 7: FILES_MAX, 2: os.sysconf("SC_PHYS_PAGES") * 3072}
 FOLDER_SHARE = "10%"  # of the memory, for the files of a folder
 # The settings of kernels that have them: programs get none of it.
 REFUSED = {"user/max_user_namespaces": 0, "kernel/io_uring_disabled": 2, "kernel/unprivileged_bpf_disabled": 1}
@@ -97,8 +97,8 @@ def _enter_world(network: int, host: str, root: str, report: int) -> None:
     for place in WRITABLE:
         _mount("tmpfs", f"{root}/{place}", f"mode=1777,size={FOLDER_SHARE}")
     _mount("proc", f"{root}/proc", "")
-    os.mkdir(f"{root}/dev/shm", 0o1777)
     os.umask(0)
+    os.mkdir(f"{root}/dev/shm", 0o1777)
     for name, minor in DEVICES.items():
         os.mknod(f"{root}/dev/{name}", stat.S_IFCHR | 0o666, os.makedev(1, minor))
     for name, number in DESCRIPTORS.items():
