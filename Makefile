@@ -93,7 +93,9 @@ unexport PYTHONDONTWRITEBYTECODE
 all: build
 
 # --- experiments and tests; each sets up what is missing ----------------------------------
-experiments: build $(call image_of,$(EXPERIMENTS_ENGINE)) $(ASYMLAB) ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set; ENGINE=qemu
+# Downloads wait for the net and a link for one core: the kernel, which takes longest, goes first, and all else beside it.
+experiments: ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set; ENGINE=qemu
+	$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j4) $(call image_of,$(EXPERIMENTS_ENGINE)) $(ASYMLAB) build
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) --engine $(EXPERIMENTS_ENGINE) $(if $(JOBS),--jobs $(JOBS))
 
 PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(TEST_OPTIONS)
@@ -238,10 +240,10 @@ $(B)/image/%$(L)/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) | $(ASYMLA
 	$(call say,IMAGE,$(@D))
 	$(Q)$(ASYMLAB) image --kernel $* --arch $(ARCH)
 
-# The kernel is a program of this machine, built from the source of a package.
-$(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) $(GUEST_UML) | $(ASYMLAB) $(B)/.deps-uml
+# The kernel is a program of this machine, built from the source of a package. Debian's Python makes it, beside the lab's own.
+$(B)/image/%-uml/manifest.json: $(A)/asymcc $(B)/trace.bpf.o $(GUEST) $(GUEST_UML) | $(B)/.deps-uml
 	$(call say,IMAGE,$(@D))
-	$(Q)$(ASYMLAB) image --engine uml --kernel $* $(if $(FRESH),--fresh)
+	$(Q)PYTHONPATH=experiments /usr/bin/python3 -m asymlab.machine.build $* $(if $(FRESH),--fresh)
 
 test-needs: build $(REFUSED) $(B)/.deps-test $(TEST_IMAGES) $(ASYMLAB)
 

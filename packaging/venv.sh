@@ -8,8 +8,9 @@ set -eu -o pipefail
 venv=$1 lock=$2
 tree=$(cd "$(dirname "$0")/.." && pwd -P)
 
+# A module is compiled when it is first imported: most never are.
 [ -x "$venv/bin/python" ] || /usr/bin/python3 -m venv "$venv"
-"$venv/bin/python" -m pip install -q --disable-pip-version-check --require-hashes --only-binary :all: -r "$lock"
+"$venv/bin/python" -m pip install -q --no-compile --disable-pip-version-check --require-hashes --only-binary :all: -r "$lock"
 rm -f "$venv"/bin/[aA]ctivate*
 
 "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-build-isolation --no-deps -e "$tree"

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import pytest
 
+from asymlab.conformance.source import of_release
 from asymlab.machine import kernel
 from asymlab.machine.files import sha256
 from asymlab.machine.uml import kept, source
@@ -28,6 +29,14 @@ MAKEFILE = """\
 allnoconfig: ; cp $(KCONFIG_ALLCONFIG) .config
 linux: toy.c ; $(CC) -o $@ $<
 """
+COMPILED = """
+Documentation/Kconfig arch/arm/Kconfig arch/x86/um/asm.h drivers/base/core.c drivers/gpu/drm/Kconfig drivers/net/dummy.c
+drivers/net/ethernet/Makefile include/sound/a.h net/core/dev.c sound/pci/Kconfig tools/bpf/resolve_btfids/main.c
+""".split()
+NOT_COMPILED = """
+Documentation/a.rst arch/arm/kernel/a.S drivers/gpu/drm/a.c drivers/net/ethernet/a.h samples/a.c sound/pci/a.c
+tools/testing/selftests/net/a.sh
+""".split()
 
 
 @pytest.fixture
@@ -42,7 +51,8 @@ def packaged(tmp_path, monkeypatch):
     monkeypatch.setattr(source, "suites", lambda *_: [("suite", "", options)])
 
     def make(number: int) -> None:
-        files = tree(tmp_path / f"source{number}", **{"Makefile": MAKEFILE, "toy.c": TOY % number})
+        sources = {"Makefile": MAKEFILE, "toy.c": TOY % number, **dict.fromkeys((*COMPILED, *NOT_COMPILED), "")}
+        files = tree(tmp_path / f"source{number}", **sources)
         archive = io.BytesIO()
         with tarfile.open(fileobj=archive, mode="w") as tar:
             tar.add(files, "linux-source-9.9")
@@ -91,6 +101,16 @@ def test_another_tree_takes_the_kernel_and_says_so(tmp_path, in_tree):
     assert second == first and not (tmp_path / "two").exists()
     third, lines = in_tree("three", fresh=True)
     assert built(lines) and third == first
+
+
+def test_what_it_is_not_compiled_of_is_not_unpacked_but_for_settings_and_the_kernel_s_tests(tmp_path, in_tree):
+    in_tree("one")
+    (folder,) = (tmp_path / "one").iterdir()
+    assert [f for f in (*COMPILED, *NOT_COMPILED) if not (folder / f).exists()] == [*NOT_COMPILED]
+    release = "9.9.1"
+    tests = of_release(release)
+    assert tests != folder and not [f for f in (*COMPILED, *NOT_COMPILED) if not (tests / f).exists()]
+    assert of_release(release) == tests
 
 
 @pytest.mark.parametrize("at", [0, 70, -1])

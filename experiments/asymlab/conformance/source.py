@@ -12,9 +12,9 @@ from ..machine.uml import source
 
 
 def of_release(release: str) -> Path:
-    """The source of a package: where the kernel was built, or fetched, if the kernel came from the cache."""
-    if here := sorted(source.TREES.glob(f"linux-source-*_{release}-*/.unpacked")):
-        return here[0].parent
+    """The source of a package, with its tests: fetched, unless it is there."""
+    if here := sorted(source.TREES.glob(f"linux-source-*_{release}-*/tools/testing/selftests")):
+        return here[0].parents[2]
     found = source.find(".".join(map(str, series(release))), console.print).called("to-read")
     if not found.version.startswith(f"{release}-"):
         raise LabError(f"source of Linux {release}: the package source has {found.version}; name the folder of yours")

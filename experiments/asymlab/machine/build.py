@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
+import sys
 import tempfile
 from collections.abc import Iterable
 from dataclasses import replace
@@ -329,3 +331,13 @@ def keep(folder: Path, files: dict[str, bytes]) -> None:
     finally:
         for name in files:
             (folder / f".{name}.part").unlink(missing_ok=True)
+
+
+if __name__ == "__main__":  # by make, beside the making of the Python environment that `asymlab image` needs
+    os.umask(0o022)
+    try:
+        build_uml_image(sys.argv[1], fresh="--fresh" in sys.argv)
+    except LabError as e:
+        sys.exit(f"asymlab: {e}")
+    except KeyboardInterrupt:
+        sys.exit("asymlab: interrupted; the same command goes on from there")
