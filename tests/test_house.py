@@ -205,7 +205,7 @@ def test_an_engine_is_no_kernel(tmp_path):
     """In a new folder, with nothing built, the image of a process is not one of a kernel that is called 6.12-uml."""
     words = ["make", "-n", "-C", REPO, f"B={tmp_path}", f"{tmp_path}/image/6.12-uml/manifest.json"]
     output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    assert "image --engine uml --kernel 6.12" in output and "--kernel 6.12-uml" not in output
+    assert "asymlab.machine.build 6.12 \n" in output and "6.12-uml \n" not in output
 
 
 def test_there_is_one_version():

@@ -54,7 +54,8 @@ def kind(inmate: str, instead: str) -> Cage:
 def _bubblewrap_lacks() -> str:
     if not shutil.which("bwrap"):
         return f"bwrap: not installed; {how(['bwrap'])}"
-    p = subprocess.run([*WORDS, *"--ro-bind / / --chdir / /bin/true".split()], capture_output=True, text=True)
+    trial = "--ro-bind / / --proc /proc --dev /dev --chdir / /bin/true"  # some containers let nobody mount a /proc
+    p = subprocess.run([*WORDS, *trial.split()], capture_output=True, text=True)
     return (p.stderr.strip().splitlines() or ["bwrap: no word"])[-1] if p.returncode else ""
 
 

@@ -27,7 +27,6 @@ from tests.scenarios import FAST
 from tests.shared import BUILD, CAGES, REPO, asymlab, one_line, repeated, run, wait_for
 
 ESCAPE = REPO / "tests" / "machine" / "escape.c"
-REFUSE = REPO / "tests" / "machine" / "refuse.c"
 LABEL = "6.12-uml"
 RECOVERY, LOSS = 3, 4  # ca_state
 CANARY = REPO / "experiments" / "bench" / "cases.toml:canary"
@@ -522,15 +521,6 @@ def test_a_guest_that_is_killed_is_told(begun, fake_image):
     os.kill(process.kernel() or 0, signal.SIGKILL)
     with pytest.raises(LabError, match="virtual machine: Killed"):
         process.await_end(60)
-
-
-# x86-64 only: ASLR could not be switched off, and a kernel's processes could not be traced.
-@needs_image
-@pytest.mark.parametrize("number", [135, 101], ids=["personality", "ptrace"])
-def test_a_container_that_refuses_what_a_kernel_needs(tmp_path, number):
-    subprocess.run(["cc", "-o", tmp_path / "refuse", REFUSE], check=True)
-    r = asymlab("run", CANARY, "--engine", "uml", "--fresh", under=[tmp_path / "refuse", str(number)])
-    one_line(r, "this machine lets no kernel be a process (", "--engine qemu runs here")
 
 
 # --- the series for upstream ---------------------------------------------------------------

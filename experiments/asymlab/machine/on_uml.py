@@ -46,6 +46,7 @@ SHARED_MB = 512
 STALL_S = 60  # of the host without progress of the guest's clock
 IDLE = 0.02  # share of the time below which nothing computes
 LOOK_S = 0.05
+HEAP_MB = 1024  # how far from its data the host puts a program's heap at random; the kernel's memory begins behind it
 MEMORY_FOLDERS = "/dev/shm", "/tmp", "/var/tmp"  # for a guest's memory, outside of bubblewrap
 APPEND = (
     "initrd=root.cpio rdinit=/init con=null con0=null,fd:1 uml_dir=/tmp "
@@ -91,6 +92,26 @@ def arguments(image: Image, memory: int) -> list[str]:
 def cage() -> Cage:
     """A guest's. LabError where there can be none."""
     return kind("a guest", "--engine qemu needs none")
+
+
+@cache
+def keeps_addresses() -> bool:
+    """The host gives a process the same addresses each time, if asked. Docker's filter of system calls refuses that."""
+    return subprocess.run(["setarch", "--addr-no-randomize", "true"], capture_output=True).returncode == 0
+
+
+def same_addresses(memory: int) -> list[str]:
+    """These words go before a kernel's: it would ask for such addresses itself only from 6.13 on. Without them
+    its memory has a hole, so that it cannot go back to an earlier state, and up to 4 MB more, which no result depends
+    on: the scenario gives the sizes of buffers."""
+    if keeps_addresses():
+        return ["setarch", "--addr-no-randomize"]
+    if memory + HEAP_MB > MEMORY_MAX_MB:
+        raise LabError(
+            f"this container refuses fixed addresses (personality), which a guest of {memory} MB needs: "
+            "`docker run --security-opt seccomp=unconfined` gives them, --engine qemu needs none"
+        )
+    return []
 
 
 def bubble(files: dict[str, Path]) -> list[str]:
@@ -220,7 +241,7 @@ class Process(Watched):
             *"setpriv --pdeathsig KILL".split(),
             *(f"taskset --cpu-list {core}".split() if core is not None else []),
             *f"prlimit --fsize={2 * (memory + SHARED_MB) << 20} --core=0".split(),
-            *"setarch --addr-no-randomize".split(),  # of its own accord it would do so only from 6.13 on
+            *same_addresses(memory),
             *box,
             "/linux" if cage() is Cage.BUBBLEWRAP else str(files["linux"]),
             *arguments(image, memory),

@@ -124,7 +124,8 @@ class Place:
 
     def __init__(self, image: Image, core: int, started, many: bool):
         self.image, self.core, self.started = image, core, started
-        self.server = on_uml.Server(image, core, started) if many and image.engine == "uml" else None
+        serves = many and image.engine == "uml" and on_uml.keeps_addresses()
+        self.server = on_uml.Server(image, core, started) if serves else None
 
     def run(
         self, job: Job | Refusals, objects: dict[str, bytes], limit_s: float

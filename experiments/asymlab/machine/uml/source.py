@@ -17,8 +17,8 @@ from ..kernel import alone, show, suites
 
 TREES = (BUILD / "uml").resolve()  # the compiler is told the place: a link to a tree builds nothing anew
 NEWEST = "newest"
-# What a kernel without buses and devices is not compiled of: two files of three. Each folder keeps what make and
-# kconfig read there. tools/testing is for `asymlab selftests`, which unpacks a source of its own.
+# Three files of four, which a kernel without buses and devices does not need. Each folder keeps what make and kconfig
+# read there. tools/testing is for `asymlab selftests`, which unpacks a source of its own.
 NOT_COMPILED = (
     "Documentation/*.*",
     "Documentation/ABI/*",
