@@ -244,18 +244,22 @@ static __always_inline void comes(struct __sk_buff *skb, const struct packet *p,
 	__be32 stamps[3];
 	u32 echo, bytes = 0;
 	u64 left_ns = 0;
+	bool newer;
 
 	if (!c || !(p->h.flags & ACK) || p->h.flags & (SYN | RST) || !timestamps(skb, p->at, &p->h, stamps))
 		return;
 	echo = bpf_ntohl(stamps[2]);
+	newer = echo != c->echo;
+	c->echo = echo;
+	if (newer ||
+	    !p->payload) /* this end's packets get there, also those behind a gap, and those that are sent again */
+		seen.waits_ns = 0;
 	if (!p->payload)
 		left_ns = take(&c->data, bpf_ntohl(p->h.ack), &bytes);
-	else if (echo != c->echo)
+	else if (newer)
 		left_ns = take(&c->acks, echo, &bytes);
-	c->echo = echo;
 	if (!left_ns || left_ns > now)
 		return;
-	seen.waits_ns = 0;
 	note_answer(c, bpf_ntohl(stamps[1]), left_ns, bytes, now);
 }
 

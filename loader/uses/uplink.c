@@ -329,7 +329,7 @@ const char *const uplink_causes[UPLINK_CAUSES] = {
 	[UPLINK_LOSS] = "loss",     [UPLINK_SILENCE] = "silence", [UPLINK_DRAIN] = "drain",   [UPLINK_PATH] = "path",
 };
 
-static int tell_meter(struct uplink *u, double queue, double none)
+static int tell_meter(struct uplink *u, double none)
 {
 	struct uplink_told *now = &u->now;
 	const __u32 zero = 0;
@@ -338,7 +338,7 @@ static int tell_meter(struct uplink *u, double queue, double none)
 	now->capacity = u->law.capacity;
 	now->cause = u->law.cause;
 	now->ticks[now->cause]++;
-	now->queue_ns = fmax(queue - none, 0) * 1e9;
+	now->queue_ns = fmax(u->law.queue, 0) * 1e9;
 	now->rebase_ns = none * 1e9;
 	now->rebases += none > 0;
 	return bpf_map_update_elem(bpf_map__fd(section_of(&u->meter, ".data")), &zero, now, BPF_ANY)
@@ -387,7 +387,7 @@ static int tick(struct uplink *u)
 		return fail_meter("its table");
 	view(&v, &seen, now);
 	none = uplink_law_tick(&u->law, &v);
-	return tell_meter(u, uplink_law_queue(&v), none) || obey(u, v.rtt) || log_tick(u, now) ? -1 : 0;
+	return tell_meter(u, none) || obey(u, v.rtt) || log_tick(u, now) ? -1 : 0;
 }
 
 int uplink_run(struct uplink *u)

@@ -7,21 +7,21 @@
 #define BIN (UPLINK_BIN_NS / 1e9)
 
 #define NEWEST 5       /* bins with answers, of which the least wait is the queue */
-#define RECENT 0.2     /* s, or ten packets: of these the capacity */
-#define SHORTEST 0.1   /* s, at the modem: less tells no capacity */
-#define BEYOND 1.25    /* of what is sent: by more no rate is beyond use */
-#define STEP 0.005     /* of the rate: with it twice the rate is found in 3 s */
+#define RECENT 0.2 /* s, or ten packets, or half an RTT, which has six answers of a connection: of these the capacity */
+#define SHORTEST 0.1 /* s, at the modem: less tells no capacity */
+#define BEYOND 1.25 /* of what is sent: by more no rate is beyond use */
+#define STEP 0.005 /* of the rate: with it twice the rate is found in 3 s */
 #define NOISE_LEAST 0.00025
 #define NOISE_MOST 0.01
-#define LOST 0.03      /* share of the data: that many are lost where a queue overflows */
-#define FORGET 0.998   /* of the losses without a cause, each tick: half in 35 s */
-#define USED 0.9       /* of the rate: it is in use. Bursts wait at any rate */
-#define SETTLES 30     /* ticks after a search, or losses: before, the capacity is not known well */
-#define RESTS 1        /* s: losses that are seen so much later are of the rate before */
+#define LOST 0.03 /* share of the data: that many are lost where a queue overflows */
+#define FORGET 0.998 /* of the losses without a cause, each tick: half in 35 s */
+#define USED 0.9 /* of the rate: it is in use. Bursts wait at any rate */
+#define SETTLES 30 /* ticks after a search, or losses: before, the capacity is not known well */
+#define RESTS 1 /* s: losses that are seen so much later are of the rate before */
 #define DRAIN_AFTER 10 /* s of a queue: is its base right? */
-#define DRAIN 0.4      /* s: the queue is gone in half of it */
+#define DRAIN 0.4 /* s: the queue is gone in half of it */
 #define LEAST_DRAIN 0.7 /* of the capacity */
-#define SILENCE 0.04   /* s */
+#define SILENCE 0.04 /* s */
 
 void uplink_law_begin(struct uplink_law *l, double least, double most, double rate)
 {
@@ -65,14 +65,19 @@ static int last_heard(const struct uplink_view *v, int end)
 	return end;
 }
 
-double uplink_law_queue(const struct uplink_view *v)
+/* While nobody answers it grows by what is sent, and falls by what the modem sends. */
+static double queue_now(const struct uplink_law *l, const struct uplink_view *v)
 {
-	double least = INFINITY;
+	double least = INFINITY, bits = 0;
 	int i = LAW_BINS;
 
 	for (int n = 0; n < NEWEST && (i = last_heard(v, i)) >= 0; n++)
 		least = fmin(least, wait_of(&v->bins[i]));
-	return isinf(least) ? 0 : least;
+	if (!isinf(least))
+		return least;
+	for (i = LAW_BINS - LAW_TICK / BIN; i < LAW_BINS; i++)
+		bits += 8.0 * v->bins[i].bytes;
+	return l->capacity ? fmax(l->queue + bits / l->capacity - LAW_TICK, 0) : 0;
 }
 
 /*
@@ -128,12 +133,12 @@ static double rate_between(const struct uplink_view *v, int a, int b, double los
 static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, double queue, double lost)
 {
 	int last = last_heard(v, LAW_BINS), first = last, nr = 0;
-	double span = fmax(RECENT, 10 * packet_time(l)), least = INFINITY, now;
+	double span = fmax(fmax(RECENT, 10 * packet_time(l)), v->rtt / 2), least = INFINITY, now;
 
 	if (last < 0 || v->bins[last].number <= l->learned) /* losses since then are of other packets */
 		return;
 	l->learned = v->bins[last].number;
-	for (int i = last; i >= 0 && v->bins[last].at_ns - v->bins[i].at_ns < span * 1e9; i--) {
+	for (int i = last; i >= 0 && (last - i) * BIN < span; i--) {
 		if (!v->bins[i].answers)
 			continue;
 		least = fmin(least, wait_of(&v->bins[i]));
@@ -158,6 +163,8 @@ static double predicted(const struct uplink_law *l, const struct uplink_view *v,
 	int heard = last_heard(v, LAW_BINS);
 	double bits = 0;
 
+	if (heard < 0) /* queue_now() has done so */
+		return queue;
 	for (int i = heard + 1; i < LAW_BINS; i++)
 		bits += 8.0 * v->bins[i].bytes;
 	return fmax(queue + bits / l->capacity - (LAW_BINS - 1 - heard) * BIN, 0);
@@ -286,7 +293,7 @@ static double check_base(struct uplink_law *l, const struct uplink_view *v, doub
 
 double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 {
-	double queue = uplink_law_queue(v), sent = throughput(v), lost = lost_share(l, v), none;
+	double queue = queue_now(l, v), sent = throughput(v), lost = lost_share(l, v), none;
 	bool busy = sent > USED * l->rate;
 
 	learn_noise(l, v);
@@ -297,6 +304,7 @@ double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 	l->carried[l->ticks % LAW_PEAKS] = l->capacity ? fmin(l->rate, l->capacity) : l->rate;
 	if (l->searches || l->rests > 0)
 		l->begun = l->ticks;
+	l->queue = queue - none;
 	l->ticks++;
 	if (none) {
 		l->cause = UPLINK_PATH;

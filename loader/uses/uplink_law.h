@@ -42,6 +42,7 @@ struct uplink_law {
 	double capacity; /* C, smoothed; 0: not known */
 	double mark; /* the capacity of the last time that there was a queue; it forgets slowly what was less */
 	double step; /* share by which the rate grows beyond `mark` */
+	double queue; /* s, by the newest answers */
 	double noise; /* s, of a bin's least wait */
 	double waits[2]; /* s, of the last two bins that count for the noise */
 	double sent[LAW_PEAKS], queues[LAW_PEAKS], carried[LAW_PEAKS]; /* of the last ticks */
@@ -72,7 +73,5 @@ struct uplink_view {
 void uplink_law_begin(struct uplink_law *l, double least, double most, double rate);
 /* Sets the rate anew. Returns how much of the queue that is measured is none, s: the bases are too low by that; 0: nothing is known of it. */
 double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v);
-/* s */
-double uplink_law_queue(const struct uplink_view *v);
 
 #endif
