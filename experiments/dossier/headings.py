@@ -223,7 +223,9 @@ def headings(name: str) -> list[Heading]:
         Heading(
             "7.6",
             "Misbehaving nodes",
-            left="`make attack` tries two dozen kinds of peers that lie, on this machine's own kernel.",
+            left="`make attack` tries two dozen kinds of peers that lie, on this machine's own kernel. In a guest of "
+            "Linux 6.12 our laws sent twenty of them at most 1.3 times what Reno did. They sent up to 15 times as much "
+            "to another, who forges duplicate ACKs without SACK and timestamps.",
         ),
         Heading("7.7", "Extreme packet reordering", tuple(reordering(q))),
         Heading("7.8", "Transient events", tuple(transients(q))),
