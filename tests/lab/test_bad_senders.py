@@ -26,7 +26,10 @@ BAD = {
     "ignores_marks": {"MARKS": "MARKS cubic"},
     "stalls": {"IDLE": "idle"},
     "bursts": {"DROPS": "drops", "LTE": "lte", "FADE": "fade over"},
-    "timid": {"LATE": "left", "BURST": "burst over", "ONE": "one own", "AQM-BESIDE": "RED beside own, PIE beside own"},
+    "timid": {
+        **{"LATE": "left", "BURST": "burst over", "ONE": "one own", "UPLOAD": "upload own"},
+        "AQM-BESIDE": "RED beside own, PIE beside own",
+    },
 }
 # Both standards differ in these: Reno fills a short queue less, and its flows of unequal RTT share less evenly.
 UNLIKE = {"tail 7", "rtts ten"}
