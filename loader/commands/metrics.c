@@ -13,6 +13,7 @@
 #include "kernel/device.h"
 #include "uses/share.h"
 #include "uses/thinning.h"
+#include "uses/uplink.h"
 #include "view/output.h"
 
 static struct {
@@ -186,6 +187,47 @@ static int print_shares(const struct attachments *all)
 	return found;
 }
 
+/* --- uplinks -------------------------------------------------------------------------------------------------------- */
+
+enum { UPLINK_RATE, UPLINK_CAPACITY, UPLINK_WAIT, UPLINK_TICKS, UPLINK_FAMILIES };
+
+static const struct {
+	const char *name, *type, *unit, *help;
+} uplink_families[UPLINK_FAMILIES] = {
+	[UPLINK_RATE] = { "asymcc_uplink_rate_bytes_per_second", "gauge", "bytes_per_second",
+			  "What `asymcc uplink` shapes the device to, in this network namespace." },
+	[UPLINK_CAPACITY] = { "asymcc_uplink_capacity_bytes_per_second", "gauge", "bytes_per_second",
+			      "What the modem behind it sends, by the last queue." },
+	[UPLINK_WAIT] = { "asymcc_uplink_queue_seconds", "gauge", "seconds", "How long packets wait in the modem." },
+	[UPLINK_TICKS] = { "asymcc_uplink_ticks", "counter", NULL, "Tenths of a second, by the cause of their rate." },
+};
+
+static void print_uplink(const struct uplink_state *u, void *ctx)
+{
+	const double values[] = { u->now.rate / 8.0, u->now.capacity / 8.0, u->now.queue_ns / 1e9 };
+	int f = *(const int *)ctx;
+
+	if (!u->now.rate)
+		return;
+	if (f != UPLINK_TICKS)
+		sample(uplink_families[f].name, (const char *[]){ "device", u->dev, NULL }, "%.9g", values[f]);
+	for (int i = 0; f == UPLINK_TICKS && i < UPLINK_CAUSES; i++)
+		sample("asymcc_uplink_ticks_total",
+		       (const char *[]){ "device", u->dev, "cause", uplink_causes[i], NULL }, "%llu", u->now.ticks[i]);
+}
+
+static int print_uplinks(void)
+{
+	int err = 0;
+
+	for (int f = 0; f < UPLINK_FAMILIES && !err; f++) {
+		family(uplink_families[f].name, uplink_families[f].type, uplink_families[f].unit,
+		       uplink_families[f].help);
+		err = uplinks_each(print_uplink, &f);
+	}
+	return err;
+}
+
 /* --- counters of the programs --------------------------------------------------------------------------------------- */
 
 /* `at` NULL: of a controller. */
@@ -267,7 +309,7 @@ static int metrics(void)
 	if (!err) {
 		print_flows(&w.sockets);
 		print_uses(&w);
-		err = print_shares(&w.all) || print_events(&w) ? -1 : 0;
+		err = print_shares(&w.all) || print_uplinks() || print_events(&w) ? -1 : 0;
 	}
 	if (!err) {
 		printf("# EOF\n");

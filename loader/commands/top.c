@@ -16,6 +16,7 @@
 #include "kernel/device.h"
 #include "uses/share.h"
 #include "uses/thinning.h"
+#include "uses/uplink.h"
 #include "view/output.h"
 
 #define SHARE_LINES 3 /* that one takes at most */
@@ -55,6 +56,8 @@ struct picture {
 	int nr_thin;
 	struct share *share;          /* parts of connections that are given a controller, among those */
 	int nr_share;
+	struct uplink_state *uplink;  /* of this network namespace */
+	int nr_uplink;
 };
 
 static void forget_thinning(struct picture *p)
@@ -62,9 +65,22 @@ static void forget_thinning(struct picture *p)
 	free(p->thin);
 	attachments_free(&p->attached);
 	free(p->share);
+	free(p->uplink);
 	p->thin = NULL;
 	p->share = NULL;
-	p->nr_thin = p->nr_share = 0;
+	p->uplink = NULL;
+	p->nr_thin = p->nr_share = p->nr_uplink = 0;
+}
+
+static void keep_uplink(const struct uplink_state *u, void *ctx)
+{
+	struct picture *p = ctx;
+	struct uplink_state *more = realloc(p->uplink, (p->nr_uplink + 1) * sizeof(*more));
+
+	if (!more)
+		return;
+	p->uplink = more;
+	p->uplink[p->nr_uplink++] = *u;
 }
 
 static int look_for_thinning(struct picture *p)
@@ -90,7 +106,7 @@ static int look_for_thinning(struct picture *p)
 		p->share = share;
 		p->share[p->nr_share++] = s;
 	}
-	return found;
+	return found < 0 ? found : uplinks_each(keep_uplink, p);
 }
 
 /* All anew. A failure is told in look.error. */
@@ -195,6 +211,14 @@ static void print_json(const struct picture *p)
 	for (int i = 0; i < p->nr_share; i++)
 		share_print(&p->share[i], "");
 	level_end();
+	list_begin("uplinks", "", "");
+	for (const struct uplink_state *u = p->uplink; u < p->uplink + p->nr_uplink; u++) {
+		object_begin(NULL, "", "");
+		members(text_of("device", u->dev));
+		members(text_of("text", u->text));
+		level_end();
+	}
+	level_end();
 	level_end();
 }
 
@@ -283,9 +307,11 @@ static void print_text(const struct picture *p, size_t rows)
 	}
 	for (int i = 0; i < p->nr_share; i++)
 		share_print(&p->share[i], "");
+	for (const struct uplink_state *u = p->uplink; u < p->uplink + p->nr_uplink; u++)
+		print("uplink %s: %s\n", printable(u->dev), u->text);
 	for (size_t at = 0; at < l->flows.nr; at += groups[nr++].nr)
 		groups[nr] = group_from(l, at);
-	used = 1 + p->nr_thin + SHARE_LINES * p->nr_share + nr + !l->met_home;
+	used = 1 + p->nr_thin + SHARE_LINES * p->nr_share + p->nr_uplink + nr + !l->met_home;
 	share_rows(groups, nr, rows > used ? rows - used : 0);
 	if (!l->met_home)
 		print("this network namespace only: other ones take root\n");

@@ -31,6 +31,11 @@
 #define RTT_MOST 1      /* s: a far end that answers late makes CAKE's queues no longer than by this */
 #define SLACK 0.06      /* s, beyond the RTT: receivers wait with ACKs */
 
+const char *const uplink_causes[UPLINK_CAUSES] = {
+	[UPLINK_SEARCH] = "search", [UPLINK_IDLE] = "idle",       [UPLINK_GROWTH] = "growth", [UPLINK_QUEUE] = "queue",
+	[UPLINK_LOSS] = "loss",     [UPLINK_SILENCE] = "silence", [UPLINK_DRAIN] = "drain",   [UPLINK_PATH] = "path",
+};
+
 /* --- its traces in the system ----------------------------------------------------------------------------------- */
 
 pid_t uplink_of(unsigned int index, bool *killed)
@@ -54,10 +59,27 @@ struct uplinks {
 	void *ctx;
 };
 
+/* The words to its meter; all is zero if they are gone, with the process. */
+static void read_told(const struct record *w, struct uplink_told *now)
+{
+	int fd = bpf_map_get_fd_by_id(strtoul(w->map, NULL, 10));
+	struct bpf_map_info info = {};
+	__u32 len = sizeof(info);
+	const __u32 zero = 0;
+
+	if (fd < 0)
+		return;
+	/* its number may be another's by now */
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.value_size != sizeof(*now) ||
+	    !ends_with(info.name, ".data") || bpf_map_lookup_elem(fd, &zero, now) || now->cause >= UPLINK_CAUSES)
+		memset(now, 0, sizeof(*now));
+	close(fd);
+}
+
 static void look_at(const char *index, const struct record *w, void *ctx)
 {
 	const struct uplinks *all = ctx;
-	struct uplink_state s = { .dev = w->text };
+	struct uplink_state s = {};
 	struct root_qdisc q = {};
 	bool killed;
 	pid_t pid = uplink_of(strtoul(index, NULL, 10), &killed);
@@ -65,6 +87,9 @@ static void look_at(const char *index, const struct record *w, void *ctx)
 
 	if (pid <= 0)
 		return;
+	snprintf(s.dev, sizeof(s.dev), "%.15s", w->text);
+	if (!killed)
+		read_told(w, &s.now);
 	if (err || !q.ours)
 		snprintf(s.text, sizeof(s.text), killed ? "`asymcc uplink` was killed" : "process %d begins, or ends",
 			 pid);
@@ -73,7 +98,9 @@ static void look_at(const char *index, const struct record *w, void *ctx)
 	else if (q.rate > 9e9)
 		snprintf(s.text, sizeof(s.text), "process %d has not yet seen a queue in the modem", pid);
 	else
-		snprintf(s.text, sizeof(s.text), "shaped to %.2f Mbit/s by process %d", q.rate / 1e6, pid);
+		snprintf(s.text, sizeof(s.text),
+			 "shaped to %.2f Mbit/s by process %d, the modem's queue %.1f ms, by %s", q.rate / 1e6, pid,
+			 s.now.queue_ns / 1e6, uplink_causes[s.now.cause]);
 	if (killed)
 		snprintf(s.mend, sizeof(s.mend), "asymcc uplink --dev %.15s, or with --off", w->text);
 	all->look(&s, all->ctx);
@@ -84,16 +111,6 @@ int uplinks_each(void (*look)(const struct uplink_state *state, void *ctx), void
 	struct uplinks all = { look, ctx };
 
 	return state_each_uplink(look_at, &all);
-}
-
-static int write_record(const struct uplink *u)
-{
-	struct record w = {};
-
-	snprintf(w.pid, sizeof(w.pid), "%d", getpid());
-	snprintf(w.start, sizeof(w.start), "%llu", process_start(getpid()));
-	snprintf(w.text, sizeof(w.text), "%s", u->device.place + strlen(ON_DEVICE));
-	return state_write(state_uplink(u->device.index), &w);
 }
 
 static int fail_cake(const char *verb, const struct device *d, int err)
@@ -241,6 +258,22 @@ static int tell_thinning(const struct uplink *u, long kbit)
 
 /* --- begin and end ---------------------------------------------------------------------------------------------- */
 
+static int write_record(const struct uplink *u)
+{
+	const struct bpf_map *told = section_of(&u->meter, ".data");
+	struct bpf_map_info info = {};
+	__u32 len = sizeof(info);
+	struct record w = {};
+
+	if (bpf_obj_get_info_by_fd(bpf_map__fd(told), &info, &len))
+		return fail_meter("its settings");
+	snprintf(w.map, sizeof(w.map), "%u", info.id);
+	snprintf(w.pid, sizeof(w.pid), "%d", getpid());
+	snprintf(w.start, sizeof(w.start), "%llu", process_start(getpid()));
+	snprintf(w.text, sizeof(w.text), "%s", u->device.place + strlen(ON_DEVICE));
+	return state_write(state_uplink(u->device.index), &w);
+}
+
 static int place(struct uplink *u)
 {
 	int err;
@@ -323,11 +356,6 @@ static void view(struct uplink_view *v, const struct uplink_seen *seen, __u64 no
 	v->rtt = rtt;
 	v->silence = seen->waits_ns && seen->waits_ns < now ? fmax((now - seen->waits_ns) / 1e9 - rtt - SLACK, 0) : 0;
 }
-
-const char *const uplink_causes[UPLINK_CAUSES] = {
-	[UPLINK_SEARCH] = "search", [UPLINK_IDLE] = "idle",       [UPLINK_GROWTH] = "growth", [UPLINK_QUEUE] = "queue",
-	[UPLINK_LOSS] = "loss",     [UPLINK_SILENCE] = "silence", [UPLINK_DRAIN] = "drain",   [UPLINK_PATH] = "path",
-};
 
 static int tell_meter(struct uplink *u, double none)
 {

@@ -3,6 +3,7 @@
 #ifndef USES_UPLINK_H
 #define USES_UPLINK_H
 
+#include <net/if.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -40,8 +41,9 @@ extern const char *const uplink_causes[UPLINK_CAUSES];
 
 /* The words on one. */
 struct uplink_state {
-	const char *dev;
-	char text[120], mend[80]; /* "": nothing is to be mended */
+	char dev[IF_NAMESIZE];
+	char text[160], mend[80]; /* "": nothing is to be mended */
+	struct uplink_told now;   /* `rate` 0: not known */
 };
 /* Calls `look` for each of the thread's namespace. -1 with a message. */
 int uplinks_each(void (*look)(const struct uplink_state *state, void *ctx), void *ctx);
