@@ -186,14 +186,16 @@ static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wa
 /* (1) and (2), packets << 20, each at most 2^40. False without an RTT. */
 static inline bool backlog(const struct fusion *f, u64 *diff, u64 *alpha)
 {
-	u32 rtt = law_rtt(f), own = f->rtt_q4 >> 4;
+	u32 rtt = law_rtt(f);
+	s64 queue = (s64)(f->rtt_q4 >> 4) - f->s.rtt_min; /* us */
 
 	if (!rtt)
 		return false;
-	own -= min(f->s.rtt_min, own);
+	if (queue < 0)
+		queue = 0;
 	/* 2^36 * 2^26 = 2^62; 2^36 * 10^6 < 2^56 */
-	*diff = mul_div(f->w_q20 >> 4, own, rtt) << 4;
-	*alpha = mul_div(f->w_q20 >> 4, dmin_alpha_us, rtt) << 4;
+	*diff = ((f->w_q20 >> 4) * (u64)queue / rtt) << 4;
+	*alpha = ((f->w_q20 >> 4) * dmin_alpha_us / rtt) << 4;
 	*alpha = max(min(*alpha, (u64)W_MAX << Q20), 1u << Q20);
 	return true;
 }

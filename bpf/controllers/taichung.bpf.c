@@ -132,12 +132,12 @@ STATE(struct taichung);
 /* Fig. 2: is this sample the bottleneck's time of a packet? Both in ns, both > 0. */
 static inline bool accepted(const struct taichung *t, u32 sample, u32 cwnd)
 {
-	u32 avg = t->inter_ack_ns;
+	u32 avg = t->inter_ack_ns, mode = filter_mode;
 
-	if (!filter_mode || !avg)
+	if (!mode || !avg)
 		return true;
 	/* 2^20 * 2^32 */
-	if (filter_mode == 1)
+	if (mode == 1)
 		return sample < (u64)cwnd * t->inter_min_ns || sample < avg;
 	return avg < (u64)cwnd * t->inter_min_ns || sample > avg;
 }
@@ -201,23 +201,21 @@ static inline u32 base_rtt(const struct taichung *t)
 /* (6) and (10). */
 static inline void find_thresholds(struct taichung *t)
 {
-	u64 ideal, own, rtt = t->s.rtt_last, base = base_rtt(t), w_q4 = t->w_q20 >> (Q20 - 4);
+	u64 ideal, own, rtt = t->s.rtt_last, base = base_rtt(t), w_q4 = t->w_q20 >> (Q20 - 4), packets_q4 = own_q << 4;
 
 	if (!rtt || !t->inter_ack_ns) {
 		t->ideal_q4 = t->net_q4 = 0;
 		return;
 	}
-	/* 2^26 us * 16000 < 2^40 */
-	ideal = min(mul_div(base, 1000 << 4, t->inter_ack_ns) + (1 << 4), W_MAX << 4);
-	if (own_q) {
-		/* what is not queued, which is rate * RTTmin: 2^24 * 2^26 = 2^50 */
-		own = mul_div(w_q4, base, rtt);
-		if (w_q4 - own >= own_q << 4)
-			ideal = own;
-	}
+	/* what is not queued, which is rate * RTTmin: 2^24 * 2^26 = 2^50 */
+	own = packets_q4 ? w_q4 * base / rtt : 0;
+	if (packets_q4 && w_q4 - own >= packets_q4)
+		ideal = own;
+	else /* 2^26 us * 16000 < 2^40 */
+		ideal = min(base * (1000 << 4) / t->inter_ack_ns + (1 << 4), W_MAX << 4);
 	t->ideal_q4 = ideal;
 	/* 2^24 * 2^26 = 2^50 */
-	t->net_q4 = net_mode ? ideal + mul_div(base, 1 << 4, rtt) : mul_div(ideal, base, rtt);
+	t->net_q4 = net_mode ? ideal + mul_div(base, 1 << 4, rtt) : ideal * base / rtt;
 }
 
 static inline void use_window(struct taichung *t, struct tcp_sock *tp)
