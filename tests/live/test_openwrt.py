@@ -156,6 +156,21 @@ def test_a_device_that_is_not_there_is_told(router):
     assert "no device spare" in router.init("reload")
 
 
+@pytest.mark.parametrize("system", ["stand-in"], indirect=True)
+def test_an_uplink_is_begun_as_the_file_says(router):
+    """The stand-in gives it two seconds. By then its object has loaded, and it names a kernel without CAKE."""
+    options = ("enabled '1'", "device '{}'", "least '1mbit'", "most '{}'")
+    text = "config uplink\n" + "".join(f"\toption {option}\n" for option in options)
+    router.sh("cat >/etc/config/asymcc", input=text.format("none0", "2mbit"))
+    assert router.init("start") == ""
+    router.spare()
+    router.sh("cat >/etc/config/asymcc", input=text.format("spare", "500kbit"))
+    assert "--least 1000kbit is more than --most 500kbit" in router.init("reload")
+    router.sh("cat >/etc/config/asymcc", input=text.format("spare", "2mbit"))
+    words = router.init("reload")
+    assert "this kernel has no CAKE" in words or "the rate is searched for" in words
+
+
 def test_stop_leaves_what_others_thin(router):
     router.configure(wan0={"enabled": 1})
     router.spare()

@@ -5,7 +5,10 @@ config_load() {
 	while read -r what name value _; do
 		value=${value#\'} value=${value%\'}
 		case $what in
-		config) sections="$sections $(($(echo "$sections" | wc -w) + 1))" ;;
+		config)
+			sections="$sections $(($(echo "$sections" | wc -w) + 1))"
+			eval "type_${sections##* }=\$name"
+			;;
 		option) eval "option_${sections##* }_$name=\$value" ;;
 		esac
 	done <"/etc/config/$1"
@@ -15,6 +18,6 @@ config_get_bool() { config_get "$@"; }
 config_foreach() {
 	local section
 	for section in $sections; do
-		"$1" "$section"
+		eval "[ \$type_$section != $2 ]" || "$1" "$section"
 	done
 }
