@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 import tomllib
 
 import numpy as np
@@ -173,17 +174,32 @@ def test_it_finds_the_long_path_of_a_window_that_never_grows(tmp_path, file):
     words = ("worst", tmp_path / "deaf.bpf.c", "--box", given, "--paths", "20", "--image", LAB)
     r = asymlab(*words, timeout=600)
     assert r.returncode == 0, r.stderr
-    found = tomllib.loads((worst.FOLDER / "deaf-goodput-1-1-worst.toml").read_text())
-    (worst.FOLDER / "deaf-goodput-1-1.png").unlink()
+    name = worst.question(str(tmp_path / "deaf.bpf.c"), "goodput", None, 20, 1, given).name
+    found = tomllib.loads((worst.FOLDER / f"{name}-worst.toml").read_text())
+    (worst.FOLDER / f"{name}.png").unlink()
     rtt = 2 * float(found["path"]["forward"]["delay"].removesuffix("ms"))
     value = float(r.stderr.split("seed 1: ")[1].split(";")[0])
     assert rtt > 100 and value == pytest.approx(10 * 1500 * 8 / (rtt / 1e3) / 2e6, rel=0.15)
     assert "fq_codel" not in found["path"]["forward"] and found["flows"][0]["ack"] == "delayed"
     assert [point["title"] for point in found["sweep"]["points"]] == ["deaf", "cubic"]
     again = asymlab(*words, timeout=600)
-    assert again.stderr == r.stderr and (worst.FOLDER / "deaf-goodput-1-1.png").exists()
-    for left in worst.FOLDER.glob("deaf-goodput-1-1*"):
+    assert again.stderr == r.stderr and (worst.FOLDER / f"{name}.png").exists()
+    for left in worst.FOLDER.glob(f"{name}*"):
         left.unlink()
+
+
+def test_searches_that_differ_in_anything_have_files_of_other_names(tmp_path):
+    """The controllers' files, the boxes and the numbers of paths."""
+    given = [tmp_path / f"{number}.toml" for number in range(3)]
+    for box_file, more in zip(given, ("", 'aqm = ["none", "fq_codel"]\n', 'aqm = ["none"]\n')):
+        box_file.write_text(SMALL + more)
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "mine.bpf.c").touch()
+    asked = [(f"{tmp_path}/{folder}/mine.bpf.c", paths, box) for folder in "ab" for paths in (5, 6) for box in given]
+    names = [worst.question(mine, "goodput", 1, paths, 1, box).name for mine, paths, box in asked]
+    assert len(set(names)) == len(asked) == 12 and all(re.fullmatch(r"mine-goodput-1-1-[0-9a-f]{8}", n) for n in names)
+    assert names == [worst.question(mine, "goodput", 1, paths, 1, box).name for mine, paths, box in asked]
 
 
 def test_what_is_asked_wrong():

@@ -38,7 +38,6 @@ A check of this preset repeats each claim that has such runs: its id has the pre
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import fields, replace
 from itertools import product
@@ -46,6 +45,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import LabError
+from ..plan.base import parsed
 from . import measures
 from .claim import CAUSE, Cause, Ceiling, Claim
 from .judged import Ratio
@@ -66,10 +66,7 @@ class ClaimFile:
     def __init__(self, file: Path, module: Callable[[str], Any], swept: Callable[..., list]):
         """module: measures of a paper by its name, "" is the file's own. swept: values of a case's swept key."""
         self.file, self.module, self.swept = file, module, swept
-        try:
-            self.data = tomllib.loads(file.read_text())
-        except ValueError as e:
-            raise LabError(f"{file}: {e}") from None
+        self.data, _ = parsed(file, regular=True)
         self.names = self.data.get("names", {})
 
     def claims(self) -> list[Claim]:

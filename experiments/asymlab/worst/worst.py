@@ -12,6 +12,7 @@ The worst path is a scenario in build/worst, beside a picture of the search: `as
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import math
 import re
 import statistics
@@ -61,8 +62,10 @@ class Question:
 
     @property
     def name(self) -> str:
-        """The beginning of its files' names."""
-        return f"{self.called}-{self.aim}-{self.flows}-{self.seed}"
+        """The beginning of its files' names, which another search does not have."""
+        box = [(side.of.name, *list(vars(side).values())[1:]) for side in self.box.sides]
+        digest = hashlib.sha256(repr((self.controller, self.paths, box)).encode()).hexdigest()
+        return f"{self.called}-{self.aim}-{self.flows}-{self.seed}-{digest[:8]}"
 
     @property
     def called(self) -> str:
