@@ -42,10 +42,14 @@ def test_one_that_refuses_fixed_addresses_changes_no_byte(refusing, scenario_fil
     one_line(r, "this container refuses fixed addresses (personality), which a guest of 17", "seccomp=unconfined")
 
 
+MASKED = "--unshare-pid --proc /proc"  # parts of it are hidden, and the kernel allows no other that would show them
+NO_NAMESPACES = "--unshare-user --disable-userns"
+
+
 @pytest.mark.lab
-@pytest.mark.skipif("bubblewrap" not in CAGES or "landlock" not in CAGES, reason="two cages are needed")
-def test_one_that_lets_nobody_mount_a_proc_has_the_other_cage():
-    """Parts of its own are hidden, as a container's are: the kernel allows no other that would show them."""
-    masked = "bwrap --bind / / --dev-bind /dev /dev --unshare-pid --proc /proc".split()
-    r = asymlab("run", CANARY, "--engine", "uml", "--fresh", "--no-pages", under=masked)
+@pytest.mark.skipif(len(CAGES) < 2, reason="two cages are needed")
+@pytest.mark.parametrize("how", [MASKED, NO_NAMESPACES])
+def test_one_where_bubblewrap_makes_no_cage_has_the_other(how):
+    under = f"bwrap --bind / / --dev-bind /dev /dev {how}".split()
+    r = asymlab("run", CANARY, "--engine", "uml", "--fresh", "--no-pages", under=under)
     assert r.returncode == 0 and run(CANARY, LABEL).record["result_sha256"] in r.stderr, r.stderr
