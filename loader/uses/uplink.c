@@ -76,6 +76,24 @@ static void read_told(const struct record *w, struct uplink_told *now)
 	close(fd);
 }
 
+/* A device takes with it what a process has left there. */
+static bool is_gone(const char *index)
+{
+	char name[IF_NAMESIZE];
+
+	return !if_indextoname(strtoul(index, NULL, 10), name);
+}
+
+static void forget_gone(const char *index, const struct record *w, void *ctx)
+{
+	int *err = ctx;
+	bool killed;
+
+	(void)w;
+	if (uplink_of(strtoul(index, NULL, 10), &killed) > 0 && killed && is_gone(index))
+		*err |= state_remove(state_uplink(strtoul(index, NULL, 10)));
+}
+
 static void look_at(const char *index, const struct record *w, void *ctx)
 {
 	const struct uplinks *all = ctx;
@@ -85,7 +103,7 @@ static void look_at(const char *index, const struct record *w, void *ctx)
 	pid_t pid = uplink_of(strtoul(index, NULL, 10), &killed);
 	int err = root_qdisc_read(strtoul(index, NULL, 10), &q);
 
-	if (pid <= 0)
+	if (pid <= 0 || (killed && is_gone(index)))
 		return;
 	snprintf(s.dev, sizeof(s.dev), "%.15s", w->text);
 	if (!killed)
@@ -294,8 +312,10 @@ static int place(struct uplink *u)
 
 int uplink_begin(struct uplink *u, bool killed)
 {
-	int err;
+	int err, gone = 0;
 
+	if (state_each_uplink(forget_gone, &gone) || gone)
+		return -1;
 	if (killed) {
 		err = uplink_clear(&u->device);
 		if (err > 0)

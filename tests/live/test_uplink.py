@@ -134,6 +134,47 @@ def test_off_ends_one_that_runs(router, with_cake):
         assert p.wait(20) == 0
 
 
+@pytest.fixture
+def spare(router):
+    """Makes a device anew. It is gone at the end."""
+
+    def make():
+        router.sh(router.router, *"ip link add spare type veth peer name away".split())
+        router.sh(router.router, "ip", "link", "set", "spare", "up")
+
+    yield make
+    router.sh(router.router, "ip", "link", "del", "spare", check=False)
+
+
+def test_a_device_that_goes_ends_it(router, with_cake, spare):
+    spare()
+    with program("nsenter", f"--net=/run/netns/{router.router}", ASYMCC, "uplink", "--dev", "spare") as p:
+        p.stdout.readline()
+        router.sh(router.router, "ip", "link", "del", "spare")
+        assert p.wait(20) == 1 and "the device is gone" in p.stderr.read()
+
+
+def test_nothing_is_told_of_one_that_was_killed_if_its_device_is_another(router, with_cake, spare):
+    spare()
+    argv = ["nsenter", f"--net=/run/netns/{router.router}", ASYMCC, "uplink", "--dev", "spare"]
+    with program(*argv) as p:
+        p.stdout.readline()
+    router.sh(router.router, "ip", "link", "del", "spare")
+    spare()
+    assert uplinks(router) == []
+    with program(*argv) as p:
+        assert "the rate is searched for" in p.stdout.readline()
+        p.send_signal(signal.SIGTERM)
+        assert p.wait(20) == 0
+
+
+def test_the_cake_of_another_stays(router, with_cake):
+    router.sh(router.router, *"tc qdisc add dev wan0 root cake bandwidth 5mbit".split())
+    assert "somebody has set a qdisc there, cake" in refused(router, "--dev", "wan0")
+    assert root(router) == "cake"
+    router.sh(router.router, *"tc qdisc del dev wan0 root".split())
+
+
 def test_another_that_takes_its_place_ends_it(router, with_cake):
     with running(router) as p:
         p.stdout.readline()
