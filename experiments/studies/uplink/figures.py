@@ -51,7 +51,7 @@ def over_time(results):
         left.set_ylabel("Mbit/s")
         right.set_ylabel("modem's queue, ms")
         right.set_ylim(0, 400)
-    axes[0][0].legend(loc="upper right")
+    axes[0][0].legend(loc="lower right")
     for ax in axes[-1]:
         ax.set_xlabel("s")
     return drawing.Figure(
