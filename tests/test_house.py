@@ -203,7 +203,7 @@ def test_make_image_makes_the_controllers():
 
 def test_an_engine_is_no_kernel(tmp_path):
     """In a new folder, with nothing built, the image of a process is not one of a kernel that is called 6.12-uml."""
-    words = ["make", "-n", "-C", REPO, f"B={tmp_path}", f"{tmp_path}/image/6.12-uml/manifest.json"]
+    words = ["make", "-n", "-C", REPO, f"B={tmp_path}", "FRESH=", f"{tmp_path}/image/6.12-uml/manifest.json"]
     output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert "asymlab.machine.build 6.12 \n" in output and "6.12-uml \n" not in output
 

@@ -328,7 +328,7 @@ CUT = {"at": "500ms", "direction": "forward", "mtu": 576}
 @pytest.mark.parametrize(
     "change",
     [
-        {"forward": {"loss": "20%"}},
+        {"changes": [{"at": "500ms", "direction": "forward", "loss": "20%"}]},
         {"forward": {"duplicate": "50%"}},
         {"hops": [hop(), hop({"rate": "5mbit", "queue": 5})]},
         {"forward": {"policer": {"rate": "5mbit", "burst": 20_000}}},

@@ -6,6 +6,8 @@ One machine tests all of them side by side: a chain of as many hops, each contro
 
 from __future__ import annotations
 
+from statistics import median
+
 import numpy as np
 import pytest
 
@@ -89,13 +91,14 @@ def test_pairs_share(tmp_path):
 
 def test_one_percent_loss(tmp_path):
     """No stall; Fusion and Taichung, who cut by what was queued, use the path far better than Reno's sqrt(3/2p)
-    packets an RTT."""
-    r = checked(run(chain(tmp_path, forward={"loss": "1%"}, duration=9)))
+    packets an RTT, in the median of three seeds."""
+    results = [checked(run(chain(tmp_path, forward={"loss": "1%"}, duration=9), seed=seed)) for seed in (1, 2, 3)]
     reno = (1.5 / 0.01) ** 0.5 / 50 * 9.48e6
-    for k, sender in enumerate(SENDERS):
-        assert min(seconds(r, k)) > 0.3 * reno, sender
-        assert counters(r, sender)["losses"] >= 10
-    fusion, taichung, pseudorate = (rate(r, k, 1, 9) for k in range(3))
+    for r in results:
+        for k, sender in enumerate(SENDERS):
+            assert min(seconds(r, k)) > 0.3 * reno, sender
+            assert counters(r, sender)["losses"] >= 10
+    fusion, taichung, pseudorate = (median(rate(r, k, 1, 9) for r in results) for k in range(3))
     assert fusion >= 2 * reno and taichung >= 2 * reno and pseudorate >= reno
 
 
