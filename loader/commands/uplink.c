@@ -125,7 +125,7 @@ static int uplink(void)
 	if (device_find(&u.device, args.dev))
 		return -1;
 	if (args.log && !args.off) {
-		u.log = fopen(args.log, "we");
+		u.log = fopen(args.log, "ae");
 		if (!u.log)
 			return fail("--log %s: %s", args.log, strerror(errno));
 	}

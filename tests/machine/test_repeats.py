@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from dataclasses import replace
 
@@ -77,3 +78,5 @@ def test_chance_follows_from_the_seed_alone(scenario_file, tmp_path):
         for image, seed, maps in ((guest, 1, 0), (other, 1, 0), (guest, 1, 2 * on_uml.MAPS_MB), (guest, 2, 0))
     ]
     assert traces[0] == traces[1] == traces[2] != traces[3]
+    # Another number means that every published result with chance is another sample.
+    assert hashlib.sha256(traces[0]).hexdigest()[:16] == "c8aa166716786dc6"

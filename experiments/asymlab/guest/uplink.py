@@ -21,7 +21,7 @@ class Uplink:
     out: IO[str]
 
     def __init__(self, job: Job, ns: Namespaces, objects: str, spec: Spec, log: str) -> None:
-        """The device has no queue of its own any more: the command stands in its place."""
+        """The command stands in the place of the device's own queue."""
         node = job.node_of(spec.dev)
         (end,) = (end for end in job.ends if end.dev == spec.dev)
         if next((queue.kind for queue in ns.queues([end])[spec.dev] if queue.root), "noqueue") != "noqueue":
