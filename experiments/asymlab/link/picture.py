@@ -28,8 +28,7 @@ def picture(link: Link, rows: list[Row]) -> bytes:
         if met:
             draw_beside(axes[1], met)
         figure.suptitle(textwrap.fill(link.said(), 100), x=0.01, ha="left", fontsize="medium")
-        handles, labels = axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside right center")
+        figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
         return saved(Figure("link", link.said(), "", figure), "png", dpi=150)
 
 

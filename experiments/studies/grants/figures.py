@@ -38,8 +38,7 @@ def over_turns(results):
             ax.set_ylim(0)
     for ax, label in zip(axes[:, 0], ROWS, strict=True):
         ax.set_ylabel(label)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center")
+    figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside right center")
     return drawing.Figure(
         "grants-turns",
         "Goodput and queue over the medium's turns",

@@ -62,8 +62,7 @@ def pages(results):
         ax.set(ylim=(0.2, 20), title=title)
         ax.set_yticks([0.3, 1, 3, 10], ["0.3", "1", "3", "10"])
     axes[0].set_ylabel("the page took, s")
-    handles, labels = axes[1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center")
+    figure.legend(*axes[1].get_legend_handles_labels(), loc="outside right center")
     return drawing.Figure(
         "page-time",
         "A page of 30 files over a slow uplink",

@@ -42,8 +42,7 @@ def over_ratio(results):
         ax.minorticks_off()
         ax.set_title("alone" if not uploads else f"beside {uploads} upload{'s' * (uploads > 1)}")
     axes[0].set_ylabel("download, Mbit/s")
-    handles, labels = axes[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside right center")
+    figure.legend(*axes[0].get_legend_handles_labels(), loc="outside right center")
     return drawing.Figure(
         "twoway-ratio",
         "A download beside uploads",
