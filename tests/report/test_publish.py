@@ -6,7 +6,7 @@ import shutil
 import subprocess
 
 import pytest
-from PIL import Image
+from PIL import Image, ImageColor
 
 from asymlab import LabError
 from asymlab.report import papers, part, publish, records
@@ -49,7 +49,7 @@ def test_the_figures_that_a_page_shows(report, tmp_path):
     publish.publish(report, docs / "results")
     assert [f.name for f in docs.rglob("*.png")] == ["fast-one.png"]
     with Image.open(file) as small:
-        assert small.size == (200, 100) and len(small.getcolors()) <= 16
+        assert small.size == (200, 100) and len(small.getcolors()) <= publish.COLOURS
     assert "![fast-one](figures/fast-one.png)" in (file.parent.parent / "README.md").read_text()
     before = file.read_bytes()
     Image.new("RGB", (600, 300)).save(report / "figures" / "fast-one.png")
@@ -57,6 +57,24 @@ def test_the_figures_that_a_page_shows(report, tmp_path):
     assert file.read_bytes() == before
     publish.publish(report, docs / "results", figures=True)
     assert file.read_bytes() != before
+
+
+def test_a_published_figure_keeps_its_lines_and_its_pale_grid(tmp_path):
+    """Many tones of one line take no place from the others."""
+    tones = [(0, 60 + tone, 100 + tone) for tone in range(120)]
+    lines = ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#f0e442", "#000000", "#dddddd"]
+    picture = Image.new("RGB", (300, 3 * (len(tones) + 9 * len(lines))), "white")
+    for at, tone in enumerate(tones):
+        picture.paste(tone, (0, 3 * at, 300, 3 * at + 3))
+    for at, line in enumerate(lines):
+        picture.paste(line, (0, 3 * (len(tones) + 9 * at), 300, 3 * (len(tones) + 9 * at) + 12))
+    picture.save(tmp_path / "all.png")
+    publish.keep_figure("all", tmp_path, tmp_path, tmp_path / "kept", anew=True)
+    with Image.open(tmp_path / "kept" / "all.png") as small:
+        pixels = small.convert("RGB")
+    for at, line in enumerate(lines):
+        pixel = pixels.getpixel((100, 2 * (len(tones) + 9 * at) + 3))
+        assert max(abs(a - b) for a, b in zip(pixel, ImageColor.getrgb(line), strict=True)) < 10, line
 
 
 def test_a_part_leaves_the_others(report, tmp_path):
