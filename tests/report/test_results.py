@@ -250,6 +250,18 @@ def test_the_cpu_is_busy_with_what_it_executed_whatever_the_kernel_says(task, sh
     assert run.valid == valid and run.record["agent"]["cpu_busy"] == pytest.approx(share)
 
 
+@pytest.mark.parametrize("p99_us, valid", [(1000, True), (1010, False)])
+def test_on_a_host_the_links_tell_whether_it_was_busy(task, p99_us, valid):
+    """Another program's time on the CPU is no fault of the run."""
+    marks = json.loads(left(task)["agent.json"])["marks"]
+    marks["end"]["late"] = {"packets": 9, "mean_us": 30, "p99_us": p99_us, "max_us": 5000}
+    run = store.save(task.key, task.identity, {"name": "x"}, left(task, marks=marks, cpu_busy=1.0, relay=["fwd1"]))
+    assert run.valid == valid and f"late by {p99_us / 1e3:g} ms (99 %), 5 at most" in summary.check_line(run)
+    marks["end"]["late"] = {"p99_us": "much"}
+    with pytest.raises(LabError, match="results: damaged"):
+        store.save(task.key, task.identity, {"name": "x"}, left(task, marks=marks))
+
+
 @pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run.json", "acks.npz", "x/y", ""])
 def test_no_other_file_is_stored(task, tmp_path, name):
     with pytest.raises(LabError, match="none that an agent leaves"):

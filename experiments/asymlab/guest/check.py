@@ -9,6 +9,7 @@ import socket
 import struct
 import subprocess
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -218,8 +219,9 @@ def link_rate(
 # --- the self-check ------------------------------------------------------------------------
 
 
-def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
-    """Measures the network before any flow runs; each entry: what, expected, measured, ok."""
+def self_check(job: Job, ns: Namespaces, players: list[Player], relayed: Sequence[str] = ()) -> list[dict]:
+    """Measures the network before any flow runs; each entry: what, expected, measured, ok. `relayed`: devices that have
+    no netem."""
     peers = {end.dev: peer for link in job.links for end, peer in (link.ends, link.ends[::-1])}
     rows = [_check_trace(ns, player, peers[player.end.dev]) for player in players]
     queues = [(end, end.shape) for end in job.ends if isinstance(end.shape, Bottleneck)]
@@ -228,7 +230,11 @@ def self_check(job: Job, ns: Namespaces, players: list[Player]) -> list[dict]:
         if number:  # trains have emptied the buckets
             time.sleep(max(8 * shape.burst_bytes / shape.rate_bps for _, shape in queues))
         rows += _check_probe(ns, probe, single)
-    chances = [(end, end.shape) for end in job.ends if isinstance(end.shape, Propagation) and end.shape.by_chance]
+    chances = [
+        (end, end.shape)
+        for end in job.ends
+        if isinstance(end.shape, Propagation) and end.shape.by_chance and end.dev not in relayed
+    ]
     disciplines = ns.queues([end for end, _ in (*queues, *chances)])
     for end, shape in queues:
         if shape.trace:

@@ -100,21 +100,23 @@ class Relay:
 
     def __init__(self, program: list[str], job: Job, ns: Namespaces) -> None:
         shapes = [(dev, shape) for dev, shape in job.shapes if isinstance(shape, Propagation)]
-        if any(shape.by_chance or shape.slot_us for _, shape in shapes):
-            alone = "the lab's own links have a delay alone: no loss, jitter, reordering, duplicates or coalescing"
+        if any(s.reorder or s.duplicate or s.loss_burst or s.disorder or s.slot_us for _, s in shapes):
+            alone = (
+                "the lab's own links have delay, jitter and loss alone: no bursts, reordering, duplicates or coalescing"
+            )
             raise Failure(f"cannot run here: {NO_NETEM}, and {alone}, not by a change either")
-        slow = {dev for dev, shape in shapes if shape.delay_us}
+        slow = {dev for dev, shape in shapes if shape.delay_us or shape.loss}
         delayed = [(link, end) for link in job.links if slow & {end.dev for end in link.ends} for end in link.ends]
         self.devices = [end.dev for _, end in delayed]
         self.process = subprocess.Popen(
             program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0, preexec_fn=die_with_us
         )
         assert self.process.stdin and self.process.stdout
-        self.commands = self.process.stdin
+        self.commands, self.answers = self.process.stdin, self.process.stdout
         ends = [(ns.path(end.node), end.dev, end.mac, link.mtu) for link, end in delayed]
         with contextlib.suppress(BrokenPipeError):  # it has ended, perhaps with a word
             self.commands.write(f"{json.dumps(ends)}\n".encode())
-        if (word := self.process.stdout.readline().decode().strip()) != "ready":
+        if (word := self.answers.readline().decode().strip()) != "ready":
             self.close()
             raise Failure(f"cannot run here: {NO_NETEM}; {word or ENDED}")
         for _, end in delayed:
@@ -129,10 +131,19 @@ class Relay:
             return False
         if dev in self.devices:  # the others never have a delay
             try:
-                self.commands.write(f"{self.devices.index(dev)} {shape.delay_us}\n".encode())
+                words = (self.devices.index(dev), shape.delay_us, shape.jitter_us, shape.loss)
+                self.commands.write(f"{' '.join(map(str, words))}\n".encode())
             except BrokenPipeError:
                 raise Failure(ENDED) from None
         return True
+
+    def late(self) -> dict[str, int]:
+        """How late packets were since it was asked last."""
+        try:
+            self.commands.write(b"late\n")
+            return json.loads(self.answers.readline())
+        except (BrokenPipeError, ValueError):
+            raise Failure(ENDED) from None
 
     def check(self) -> None:
         if self.process.poll() is not None:

@@ -79,7 +79,7 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
             cleanup.callback(player.close)
         reached("network built")
         print("first packet", flush=True)
-        checks = [*self_check(job, ns, players), *police(job, ns)]
+        checks = [*self_check(job, ns, players, relay.devices if relay else ()), *police(job, ns)]
         coalesce(job, ns)
         checks += check_slots(job, ns)
         reached("self-check made")
@@ -255,6 +255,8 @@ def _play(running: Running) -> tuple[int, dict[str, dict]]:
 
     def mark(name: str) -> None:
         marks[name] = snapshot(running.job, running.ns, running.loads)
+        if running.relay:
+            marks[name]["late"] = running.relay.late()
 
     for event in schedule(running, mark):
         sleep_until(zero + int(event.at_s * 1e9))

@@ -51,6 +51,15 @@ class Row(Part):
         return "" if self.ok else f"{self.what}: expected {self.expected}, measured {self.measured}"
 
 
+class Late(Part):
+    """How late packets left the lab's own links while the run measured, us."""
+
+    packets: int
+    mean_us: int
+    p99_us: int
+    max_us: int
+
+
 class Agent(Part):
     """agent.json, as far as it is read."""
 
@@ -64,6 +73,16 @@ class Agent(Part):
     replies: dict[str, list[Pair]] = {}  # of each flow: when it asked, and how long the reply took, ns
     closed: dict[str, Pair] = {}  # of a flow with a size: when it sent its FIN, and until the ACK of that, ns
     relay: list[str] = []  # devices of links that were the lab's own, on a host without netem
+
+    @model_validator(mode="after")
+    def _readable(self) -> Self:
+        _ = self.late
+        return self
+
+    @property
+    def late(self) -> Late | None:
+        told = self.marks.get("end", {}).get("late")
+        return None if told is None else Late.model_validate(told)
 
 
 class Link(Part):

@@ -59,6 +59,7 @@ RECORD_MAX = 64 << 20  # bytes of run.json
 DAMAGE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)  # in a result
 SERIES_MAX = 5 * 10**7  # bins of the goodput of all flows
 CPU_LIMIT = 0.7  # share of guest CPU above which a run measures the CPU, not the network
+LATE_US = 1000  # one packet in a hundred may be later by the lab's own links
 
 
 def key_of(identity: dict) -> str:
@@ -353,7 +354,9 @@ def save(key: str, identity: dict, about: dict, files: dict[str, bytes]) -> Run:
         agent["cpu_busy"] = max(agent["cpu_busy"], busy(about["executed"], identity))
     if "programs" in identity["job"] and "uml" in identity:
         agent["cpu_busy"] = 0.0  # no time goes by while they compute; a kernel that idles for long counts it late
-    if agent["cpu_busy"] > CPU_LIMIT:
+    if (late := Agent.model_validate(agent).late) and late.p99_us > LATE_US:
+        invalid.append(f"one packet in a hundred late by {late.p99_us / 1e3:g} ms or more: this machine was busy")
+    if not late and agent["cpu_busy"] > CPU_LIMIT:  # else it may be other programs', which cost this run nothing
         invalid.append(f"guest CPU {100 * agent['cpu_busy']:.0f} % busy: the CPU was measured, not the network")
     record = {
         **about,

@@ -12,6 +12,7 @@ from ..paths import near
 from ..results.breakdown import completion, directions, times
 from ..results.connections import largest, name_of
 from ..results.programs import took
+from ..results.record import Agent
 from ..results.store import Run
 from ..table import left, right, terminal
 
@@ -200,6 +201,8 @@ def check_line(run: Run) -> str:
     offloads = "as set" if offload_row and offload_row.ok and on else f"ON: {on}" if on else "off"
     if run.record["agent"].get("relay"):
         parts.append("delays by the lab's own links, as this kernel has no netem")
+    if late := Agent.model_validate(run.record["agent"]).late:
+        parts.append(f"late by {late.p99_us / 1e3:g} ms (99 %), {late.max_us / 1e3:g} at most")
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
         f"offloads {offloads}",
