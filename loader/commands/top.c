@@ -58,6 +58,7 @@ struct picture {
 	int nr_share;
 	struct uplink_state *uplink;  /* of this network namespace */
 	int nr_uplink;
+	bool lacks;                   /* one more of these, as memory is short */
 };
 
 static void forget_thinning(struct picture *p)
@@ -70,6 +71,7 @@ static void forget_thinning(struct picture *p)
 	p->share = NULL;
 	p->uplink = NULL;
 	p->nr_thin = p->nr_share = p->nr_uplink = 0;
+	p->lacks = false;
 }
 
 static void keep_uplink(const struct uplink_state *u, void *ctx)
@@ -77,8 +79,10 @@ static void keep_uplink(const struct uplink_state *u, void *ctx)
 	struct picture *p = ctx;
 	struct uplink_state *more = realloc(p->uplink, (p->nr_uplink + 1) * sizeof(*more));
 
-	if (!more)
+	if (!more) {
+		p->lacks = true;
 		return;
+	}
 	p->uplink = more;
 	p->uplink[p->nr_uplink++] = *u;
 }
@@ -106,7 +110,7 @@ static int look_for_thinning(struct picture *p)
 		p->share = share;
 		p->share[p->nr_share++] = s;
 	}
-	return found < 0 ? found : uplinks_each(keep_uplink, p);
+	return found < 0 || uplinks_each(keep_uplink, p) || p->lacks ? -1 : 0;
 }
 
 /* All anew. A failure is told in look.error. */
@@ -292,8 +296,8 @@ static void share_rows(struct group *groups, size_t nr, size_t rows)
 	} while (rows < before);
 }
 
-/* The picture, of `rows` lines at most if that holds the controllers. */
-static void print_text(const struct picture *p, size_t rows)
+/* The picture, of `rows` lines at most if that holds the controllers. -1: out of memory. */
+static int print_text(const struct picture *p, size_t rows)
 {
 	const struct sockets *l = &p->sockets;
 	struct group *groups = calloc(l->flows.nr + 1, sizeof(*groups));
@@ -301,7 +305,7 @@ static void print_text(const struct picture *p, size_t rows)
 	size_t nr = 0, used;
 
 	if (!groups)
-		return;
+		return -1;
 	for (const struct thinning *t = p->thin; t < p->thin + p->nr_thin; t++) {
 		print("ACKs thinned in %s: %llu sent, %llu dropped\n", printable(t->cgroup), t->sent, t->dropped);
 	}
@@ -333,6 +337,7 @@ static void print_text(const struct picture *p, size_t rows)
 		print_sockets(l, false);
 	}
 	free(groups);
+	return 0;
 }
 
 /* The other screen, so that what is on this one comes back. */
@@ -350,6 +355,7 @@ static int draw(const struct picture *p)
 	char *text = NULL;
 	size_t size;
 	FILE *f = open_memstream(&text, &size);
+	int err;
 
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &w) || !w.ws_row || !w.ws_col)
 		w = (struct winsize){ .ws_row = 24, .ws_col = 80 };
@@ -358,9 +364,9 @@ static int draw(const struct picture *p)
 	output_to(f);
 	if (l->nr_unread)
 		print("%s\n", l->unread);
-	print_text(p, w.ws_row - !!l->nr_unread);
+	err = print_text(p, w.ws_row - !!l->nr_unread);
 	output_to(NULL);
-	if (fclose(f)) {
+	if (fclose(f) || err) {
 		free(text);
 		return -1;
 	}
@@ -437,8 +443,8 @@ static int print_once(struct picture *p)
 	netns_warn_unseen();
 	if (args.json)
 		print_json(p);
-	else
-		print_text(p, SIZE_MAX);
+	else if (print_text(p, SIZE_MAX))
+		err = fail("out of memory");
 	return err;
 }
 

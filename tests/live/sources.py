@@ -121,4 +121,6 @@ long any_call(long nr, long a, long b, long c, long d, long e, long f) {
 #undef FAILED
 #define FAILED 0
 void *bpf_map__attach_struct_ops(void *map) { return CALL(void *, bpf_map__attach_struct_ops, map); }
+void *realloc(void *at, size_t n) { return CALL(void *, realloc, at, n); }
+void *calloc(size_t nr, size_t n) { return CALL(void *, calloc, nr, n); }
 """

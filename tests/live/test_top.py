@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
@@ -11,6 +12,7 @@ import pty
 import re
 import select
 import signal
+import socket
 import struct
 import subprocess
 import termios
@@ -22,6 +24,7 @@ import pytest
 from tests.live.harness import (  # noqa: F401
     ASYMCC,
     NOBODY,
+    STATE,
     asymcc,
     endpoint,
     expect,
@@ -34,6 +37,25 @@ from tests.live.harness import (  # noqa: F401
     saying,
 )
 from tests.live.pairs import listening
+
+SO_NETNS_COOKIE = 71
+
+
+@pytest.mark.parametrize("function", ["realloc", "calloc"])
+def test_short_memory_hides_no_row(trip, function):
+    """The row is of an uplink whose process is gone."""
+    with socket.socket() as s:
+        (cookie,) = struct.unpack("Q", s.getsockopt(socket.SOL_SOCKET, SO_NETNS_COOKIE, 8))
+    state = STATE / f"uplink-{cookie}-{socket.if_nametoindex('lo')}"
+    STATE.mkdir(exist_ok=True)
+    try:
+        state.write_text(f"{2**22} 1 1\nlo\n")
+        for call in range(1, 60):
+            done = run(ASYMCC, "top", "--once", "--interval", 0, check=False, env=trip(function, call, errno.ENOMEM))
+            whole = "uplink lo: `asymcc uplink` was killed" in done.stdout
+            assert whole if done.returncode == 0 else done.stderr.startswith("asymcc: "), (call, done)
+    finally:
+        state.unlink()
 
 
 @contextlib.contextmanager
