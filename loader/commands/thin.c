@@ -13,6 +13,7 @@
 #include "kernel/registry.h"
 #include "uses/state.h"
 #include "uses/thinning.h"
+#include "uses/uplink.h"
 #include "view/output.h"
 #include "object/verifier.h"
 
@@ -129,8 +130,14 @@ static int start_on(struct device *d, struct object *o, const struct texts *set)
 {
 	struct thinning t, there = {};
 	struct attachments all;
-	int i = 0, err = attachments_read(&all);
+	bool killed;
+	int i = 0, err;
 
+	if (uplink_of(d->index, &killed))
+		return fail(
+			"--dev %s: `asymcc uplink` is there, and thins by itself: `asymcc uplink --dev %s --off` first",
+			args.dev, args.dev);
+	err = attachments_read(&all);
 	while (!err && thinning_next(&all, &i, &t))
 		if (!strcmp(t.cgroup, d->place))
 			there = t;

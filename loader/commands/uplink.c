@@ -132,6 +132,8 @@ static int uplink(void)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGTERM);
+	sigaddset(&signals, SIGPIPE); /* who reads the log may go, and files have limits */
+	sigaddset(&signals, SIGXFSZ);
 	sigprocmask(SIG_BLOCK, &signals, NULL);
 	err = args.off ? stop(&u.device) : start(&u);
 	uplink_close(&u);

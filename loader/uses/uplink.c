@@ -115,6 +115,8 @@ static void look_at(const char *index, const struct record *w, void *ctx)
 		snprintf(s.text, sizeof(s.text), "`asymcc uplink` was killed: CAKE stays at %.2f Mbit/s", q.rate / 1e6);
 	else if (q.rate > 9e9)
 		snprintf(s.text, sizeof(s.text), "process %d has not yet seen a queue in the modem", pid);
+	else if (!s.now.rate)
+		snprintf(s.text, sizeof(s.text), "shaped to %.2f Mbit/s by process %d", q.rate / 1e6, pid);
 	else
 		snprintf(s.text, sizeof(s.text),
 			 "shaped to %.2f Mbit/s by process %d, the modem's queue %.1f ms, by %s", q.rate / 1e6, pid,
@@ -394,13 +396,18 @@ static int tell_meter(struct uplink *u, double none)
 		       : 0;
 }
 
-static int log_tick(const struct uplink *u, __u64 at_ns)
+/* A full disk ends the log, and not the shaping. */
+static void log_tick(struct uplink *u, __u64 at_ns)
 {
 	if (!u->log)
-		return 0;
+		return;
 	fprintf(u->log, "%.3f %.0f %.0f %.2f %s\n", at_ns / 1e9, u->law.rate, u->law.capacity, u->now.queue_ns / 1e6,
 		uplink_causes[u->law.cause]);
-	return fflush(u->log) ? fail("--log: %s", strerror(errno)) : 0;
+	if (!fflush(u->log))
+		return;
+	fail("--log: %s: the log ends here, and the shaping goes on", strerror(errno));
+	fclose(u->log);
+	u->log = NULL;
 }
 
 /* Values that hardly changed are not told anew. */
@@ -423,7 +430,8 @@ static int obey(struct uplink *u, double rtt)
 	return tell_thinning(u, fmax(lround(ACK_SHARE * rate / 1e3), 1));
 }
 
-static int tick(struct uplink *u)
+/* `*due`: when it should be. Those of a time in which the process was stopped are not made up for. */
+static int tick(struct uplink *u, __u64 *due)
 {
 	static struct uplink_seen seen;
 	static struct uplink_view v;
@@ -431,11 +439,16 @@ static int tick(struct uplink *u)
 	__u64 now = now_ns();
 	double none;
 
+	if (now > *due + (__u64)(LAW_TICK * NS_PER_S))
+		*due = now;
 	if (bpf_map_lookup_elem(bpf_map__fd(section_of(&u->meter, ".bss")), &zero, &seen))
 		return fail_meter("its table");
 	view(&v, &seen, now);
 	none = uplink_law_tick(&u->law, &v);
-	return tell_meter(u, none) || obey(u, v.rtt) || log_tick(u, now) ? -1 : 0;
+	if (tell_meter(u, none) || obey(u, v.rtt))
+		return -1;
+	log_tick(u, now);
+	return 0;
 }
 
 int uplink_run(struct uplink *u)
@@ -457,7 +470,7 @@ int uplink_run(struct uplink *u)
 			return fail("another has taken CAKE from %s: SQM or NetworkManager, perhaps", u->device.place);
 		if (err)
 			return fail_cake("read", &u->device, err);
-		err = tick(u);
+		err = tick(u, &next);
 	}
 	return -1;
 }

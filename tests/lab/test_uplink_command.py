@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""`asymcc uplink` under a kernel with CAKE, that of a guest: what others see of it, and what it outlives."""
+
+from __future__ import annotations
+
+import pytest
+
+from asymlab.conformance.packetdrill import guest
+from asymlab.guest.drill import Script
+from asymlab.machine.image import open_image
+from tests.shared import BUILD, LAB
+
+pytestmark = [pytest.mark.lab, pytest.mark.skipif("uml" not in LAB, reason="it is a guest of uml")]
+
+OBJECTS = "uplink.bpf.o", "thin_router.bpf.o"
+# Process 1 of this guest waits for the first process alone, and on a router for all.
+REAP = """
+import ctypes, os, sys
+
+ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER
+pid = os.spawnvp(os.P_NOWAIT, sys.argv[1], sys.argv[1:])
+while (ended := os.wait())[0] != pid:
+    pass
+sys.exit(os.waitstatus_to_exitcode(ended[1]))
+"""
+NOBODY = """
+import os, sys
+
+os.setgid(65534)
+os.setuid(65534)
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
+# `up WORDS` begins one in the background and waits for its first line; `down` ends it as a user does.
+BEGIN = """
+export ASYMCC_OBJECTS=/lab
+ip link add wan0 type veth peer name away
+ip link set wan0 up; ip link set away up
+up() {
+    asymcc uplink --dev wan0 "$@" >said 2>&1 & pid=$!
+    until grep -q searched said; do kill -0 $pid && sleep 0.1 || break; done
+}
+down() { kill $pid; wait $pid; echo "ended: $?"; grep -v searched said || :; }
+"""
+
+
+@pytest.fixture(scope="module")
+def image():
+    """It has this tree's asymcc."""
+    with guest.guest(open_image(LAB)) as one:
+        yield one
+
+
+@pytest.fixture
+def script(image):
+    """The lines that a script says."""
+
+    def run(text: str, **more: str) -> list[str]:
+        brought = {"run.sh": BEGIN + text, "reap.py": REAP, "nobody.py": NOBODY, **more}
+        files = {name: (BUILD / name).read_bytes() for name in OBJECTS}
+        files |= {f"scripts/{name}": words.encode() for name, words in brought.items()}
+        job = Script(1, ".", ["python3", "reap.py", "sh", "run.sh"], 60, [])
+        told = guest.run(image, job, files, None, 120, None)
+        assert told["code"] == b"0", (told["stdout"] + told["stderr"]).decode()
+        return told["stdout"].decode().splitlines()
+
+    return run
+
+
+def test_who_may_not_read_its_numbers_is_told_the_rate_alone(script):
+    lines = script("up --rate 5mbit; sleep 1; asymcc status; python3 nobody.py asymcc status 2>/dev/null; down")
+    root, nobody = (line.strip() for line in lines if "Mbit/s" in line)
+    rate, behind = root.split(", ", 1)
+    assert behind == "the modem's queue 0.0 ms, by idle" and nobody == rate
+
+
+def test_ticks_that_passed_while_it_was_stopped_are_not_made_up_for(script):
+    lines = script("up --log log; sleep 1; kill -STOP $pid; sleep 5; kill -CONT $pid; sleep 1; down; grep -c . log")
+    assert 18 <= int(lines[-1]) <= 23
+
+
+@pytest.mark.parametrize("full", ["up --log /dev/full", "ulimit -f 1; up --log log"], ids=["disk", "limit"])
+def test_a_log_that_takes_no_more_ends_and_the_shaping_goes_on(script, full):
+    lines = script(f"{full}; sleep 5; tc qdisc show dev wan0; down")
+    why = "No space left on device" if "/dev" in full else "File too large"
+    assert "qdisc cake" in lines[0]
+    assert lines[1:] == ["ended: 0", f"asymcc: --log: {why}: the log ends here, and the shaping goes on"]
+
+
+def test_its_thinning_is_no_others(script):
+    lines = script("up; asymcc thin --dev wan0 --reverse 1mbit 2>&1; down; asymcc thin --dev wan0 --reverse 1mbit")
+    assert lines == [
+        "asymcc: --dev wan0: `asymcc uplink` is there, and thins by itself: `asymcc uplink --dev wan0 --off` first",
+        "ended: 0",
+        "forwarded ACKs that leave by dev wan0 are thinned",
+    ]
