@@ -19,7 +19,7 @@
 #define SETTLES 30 /* ticks after a search, or losses: before, the capacity is not known well */
 #define RESTS 1 /* s: losses that are seen so much later are of the rate before */
 #define DRAIN_AFTER 10 /* s of a queue: is its base right? */
-#define DRAIN 0.4 /* s: the queue is gone in half of it */
+#define DRAIN 0.4 /* s: a queue of 60 ms is gone in half of it, and one of 120 ms, as slow modems have, at its end */
 #define LEAST_DRAIN 0.7 /* of the capacity */
 #define SILENCE 0.04 /* s */
 
@@ -63,6 +63,14 @@ static int last_heard(const struct uplink_view *v, int end)
 	while (--end >= 0 && !v->bins[end].answers)
 		;
 	return end;
+}
+
+/* Has a packet that left in the last `s` seconds been answered? */
+static bool answered_within(const struct uplink_view *v, double s)
+{
+	int heard = last_heard(v, LAW_BINS);
+
+	return heard >= 0 && (LAW_BINS - 1 - heard) * BIN <= s;
 }
 
 /* While nobody answers it grows by what is sent, and falls by what the modem sends. */
@@ -269,10 +277,13 @@ static bool is_path(const struct uplink_law *l, const struct uplink_view *v, dou
 	       l->capacity < 0.75 * l->carried[(t - late - LAW_SECOND) % LAW_PEAKS];
 }
 
-/* A base that is too high hides a queue, and one that is too low makes one: both are set right by what is left after a drain. */
+/*
+ * A base that is too high hides a queue, and one that is too low makes one: both are set right by what is left after a drain. Only answers
+ * to what left in its second half tell that.
+ */
 static double check_base(struct uplink_law *l, const struct uplink_view *v, double queue)
 {
-	bool ends = l->drains > 0 && l->drains <= LAW_TICK;
+	bool ends = l->drains > 0 && l->drains <= LAW_TICK && !l->silent;
 
 	if (is_path(l, v, queue)) {
 		l->rate = fmax(l->rate, 0.7 * l->carried[(l->ticks - LAW_SECOND) % LAW_PEAKS]);
@@ -288,7 +299,7 @@ static double check_base(struct uplink_law *l, const struct uplink_view *v, doub
 	}
 	if (ends)
 		l->rate = fmax(l->rate, l->capacity);
-	return ends && queue > threshold(l) / 2 ? queue : 0;
+	return ends && queue > threshold(l) / 2 && answered_within(v, DRAIN / 2 + v->rtt) ? queue : 0;
 }
 
 double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)

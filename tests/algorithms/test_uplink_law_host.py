@@ -114,6 +114,15 @@ def test_a_modem_that_is_silent_finds_its_rate_again(law):
     assert min(tick.s for tick in between(ticks, 21, 40) if tick.rate > 0.9 * RATE) < 25
 
 
+@pytest.mark.parametrize("silent", [10.55, 10.62, 10.7, 10.85])
+def test_a_silence_in_a_drain_moves_no_base(law, silent):
+    """The drain of a full uplink begins at 10.5 s. Until then all that is measured is queue."""
+    assert 10.5 < min(tick.s for tick in law(FULL) if tick.s > 5 and tick.rate < 0.97 * RATE) < 10.7
+    ticks = law([*FULL, f"{silent} answers 0", "11.3 answers 1"])
+    assert not any(tick.none_ms for tick in ticks)
+    assert max(tick.rate for tick in between(ticks, 11.05, 11.3)) < 0.7 * RATE
+
+
 def test_no_answers_to_little_data_lower_nothing(law):
     ticks = law(["0 capacity 20e6", "0 demand 1e9", "20 demand 1e5", "20 answers 0"])
     before = between(ticks, 19.9, 20)[0].rate
