@@ -8,7 +8,7 @@ import pytest
 from asymlab.conformance.packetdrill import guest
 from asymlab.guest.drill import Script
 from asymlab.machine.image import open_image
-from tests.shared import BUILD, LAB
+from tests.shared import BUILD, LAB, REPO
 
 pytestmark = [pytest.mark.lab, pytest.mark.skipif("uml" not in LAB, reason="it is a guest of uml")]
 
@@ -92,4 +92,48 @@ def test_its_thinning_is_no_others(script):
         "asymcc: --dev wan0: `asymcc uplink` is there, and thins by itself: `asymcc uplink --dev wan0 --off` first",
         "ended: 0",
         "forwarded ACKs that leave by dev wan0 are thinned",
+    ]
+
+
+OPENWRT = {
+    "/etc/init.d/asymcc": REPO / "packaging/openwrt/asymcc/files/asymcc.init",
+    "/etc/rc.common": REPO / "tests/live/openwrt/root/etc/rc.common",
+    "/lib/functions.sh": REPO / "tests/live/openwrt/root/usr/lib/functions.sh",
+}
+# sysfs has the devices of the namespace that mounts it.
+SYSTEM = """
+import ctypes, os
+
+ctypes.CDLL(None).mount(b"sysfs", b"/sys", b"sysfs", 0, None)
+for folder in ("/var/run", "/etc/init.d", "/etc/config", "/lib"):
+    os.makedirs(folder, exist_ok=True)
+for file, text in FILES.items():
+    with open(file, "w") as f:
+        f.write(text)
+"""
+# `reload SECTION...`: wan0 has these sections from then on; says what is there.
+ROUTER = r"""
+python3 system.py
+mv() { cat "$1" >"$2"; rm "$1"; }
+export -f mv
+reload() {
+    for what; do printf "config $what\n\toption enabled '1'\n\toption device 'wan0'\n"; done >/etc/config/asymcc
+    sh /etc/rc.common /etc/init.d/asymcc reload 2>&1
+    asymcc status >status; sed -n 's/process.*/process/; s/: 0 sent.*//; /^  .*wan0/p' status; echo
+}
+"""
+
+
+def test_openwrt_goes_from_one_to_the_other(script):
+    files = {file: source.read_text() for file, source in OPENWRT.items()}
+    system = f"FILES = {files!r}\n{SYSTEM}"
+    lines = script(ROUTER + "reload uplink; reload thin; reload uplink; reload", **{"system.py": system})
+    thinned, shaped = "  forwarded ACKs that leave by dev wan0", "  wan0: process"
+    begun, ended = "dev wan0: the rate is searched for and followed; Ctrl-C ends it", "the uplink is as it was before"
+    started, stopped = "forwarded ACKs that leave by dev wan0 are thinned", "ACKs are no longer thinned in dev wan0"
+    assert lines == [
+        *[begun, thinned, shaped, ""],
+        *[ended, started, thinned, ""],
+        *[stopped, begun, thinned, shaped, ""],
+        *[ended, ""],
     ]

@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 # In place of OpenWrt's own: a configuration of sections without names, and of options whose values have no blanks.
 config_load() {
-	sections=
+	sections= section=0
 	while read -r what name value _; do
 		value=${value#\'} value=${value%\'}
 		case $what in
 		config)
-			sections="$sections $(($(echo "$sections" | wc -w) + 1))"
-			eval "type_${sections##* }=\$name"
+			section=$((section + 1))
+			sections="$sections $section"
+			eval "type_$section=\$name"
 			;;
-		option) eval "option_${sections##* }_$name=\$value" ;;
+		option) eval "option_${section}_$name=\$value" ;;
 		esac
 	done <"/etc/config/$1"
 }
