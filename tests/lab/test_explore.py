@@ -10,6 +10,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.conformance.explore import draw, explore, invariants, shrink, silence
+from asymlab.conformance.explore.guide import Guide
 from asymlab.conformance.explore.view import View
 from asymlab.controllers import LINUX, built_in
 from asymlab.machine import image
@@ -89,7 +90,7 @@ def ways(tree: dict) -> list[dict]:
 
 def test_where_a_kernel_has_dualpi2_it_is_drawn():
     """In place of another queue that marks; the paths are the same else."""
-    new, old = (explore.drawn(1, 60, ["prague"], of("7.3.4", engine)) for engine in ("uml", "qemu"))
+    new, old = (explore.Paths(1, ["prague"], of("7.3.4", engine)).drawn(60) for engine in ("uml", "qemu"))
     assert "dualpi2" not in str(old) and str(new).count("dualpi2") > 3
     for number, tree in new.items():
         assert draw.valid(tree) and tree | {"path": old[number]["path"]} == old[number]
@@ -100,7 +101,7 @@ def test_where_a_kernel_has_dualpi2_it_is_drawn():
 
 
 def test_where_a_kernel_has_no_accurate_ecn_the_same_paths_have_ecn():
-    new, old = (explore.drawn(1, 60, ["fast"], kernel) for kernel in (of("7.0.3"), of("6.18.44")))
+    new, old = (explore.Paths(1, ["fast"], kernel).drawn(60) for kernel in (of("7.0.3"), of("6.18.44")))
     new = {number: explore.without_newer(tree, {"prague"}) for number, tree in new.items()}
     accurate = [number for number, tree in new.items() if tree.get("ecn") == "accurate"]
     assert accurate and [old[number] for number in accurate] == [new[number] | {"ecn": True} for number in accurate]
@@ -108,13 +109,13 @@ def test_where_a_kernel_has_no_accurate_ecn_the_same_paths_have_ecn():
 
 
 def test_where_a_kernel_lacks_what_a_controller_needs_the_same_paths_have_cubic():
-    new, old = (explore.drawn(1, 60, [], kernel) for kernel in (of("7.0.3"), of("6.18.44")))
+    new, old = (explore.Paths(1, [], kernel).drawn(60) for kernel in (of("7.0.3"), of("6.18.44")))
     assert any("prague" in str(tree) for tree in new.values()) and not any("prague" in str(t) for t in old.values())
     for number, tree in new.items():
         names = [flow["controller"] for flow in tree["flows"]]
         assert [flow["controller"] for flow in old[number]["flows"]] == ["cubic" if n == "prague" else n for n in names]
         assert old[number]["path"] == tree["path"]
-    assert any("prague" in str(tree) for tree in explore.drawn(1, 9, ["prague"], of("6.18.44")).values())
+    assert any("prague" in str(tree) for tree in explore.Paths(1, ["prague"], of("6.18.44")).drawn(9).values())
 
 
 # --- keys of scenarios ---------------------------------------------------------------------
@@ -323,7 +324,7 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
         changes=[{"at": "1s", "direction": "forward", "delay": "30ms"}],
         run={"duration": "40s", "measure_from": "6s"},
     )
-    tally = explore.explore({"long": tree}, 1, guest)
+    tally = explore.explore([{"long": tree}], 1, guest, Guide())
     assert tally.counts["silence"] == 1 == tally.runs
     file = folder / "silence-frozen-long.toml"
     assert shrink.size(tomllib.loads(file.read_text())) < shrink.size(tree)
@@ -505,6 +506,5 @@ def test_large_packets_on_a_path_without_delay(folder):
 def test_a_few_random_paths(folder, monkeypatch):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
     guest = image.open_image(LAB)
-    tally = explore.explore(explore.drawn(20, COUNT, [], guest), None, guest)
+    tally = explore.explore([explore.Paths(20, [], guest).drawn(COUNT)], None, guest, Guide())
     assert tally.runs == COUNT and tally.broken == []
-    assert len(tally.invalid) <= 1 and tally.counts["silence judged"] >= 1

@@ -43,9 +43,9 @@ CGROUP2 = [
 needs_cgroup2 = pytest.mark.skipif(not CGROUP2, reason="no cgroup2 is mounted")
 
 
-def compile_bpf(source: Path, out: Path) -> None:
+def compile_bpf(source: Path, out: Path, headers: Path = ROOT / "bpf") -> None:
     """An object of the tests' own; it may include what is in bpf/."""
-    places = f"-I{ROOT}/bpf", f"-ffile-prefix-map={ROOT}=.", f"-idirafter/usr/include/{os.uname().machine}-linux-gnu"
+    places = f"-I{headers}", f"-ffile-prefix-map={ROOT}=.", f"-idirafter/usr/include/{os.uname().machine}-linux-gnu"
     run("clang", *"-g -O2 -target bpf -mcpu=v3".split(), *places, "-c", source, "-o", out)
 
 

@@ -26,7 +26,7 @@ from .audit import Audit
 from .capture import Capture
 from .check import NO_NETEM, carried, check_slots, missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
-from .counters import Loads, memory_check, snapshot
+from .counters import Loads, memory_check, netstat, snapshot
 from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, add_nodes, build_network, change_path, coalesce, send_ect1
 from .player import Player, play
@@ -289,6 +289,8 @@ def _result(running: Running, zero: int, marks: dict[str, dict]) -> dict:
         "controllers": running.controllers.show(),
         "traced": traced,
     }
+    if running.audit:
+        result["receivers"] = {h: netstat(running.ns, h) for h in sorted({f.dst for f in running.job.flows})}
     if running.job.thin is not None:
         result["thin"] = _thin(running)
     if replies := running.traffic.replies:

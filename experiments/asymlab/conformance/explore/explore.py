@@ -2,7 +2,8 @@
 """Random scenarios, and what must hold in each whatever it is: `asymlab explore`.
 
 A seed and a number draw a scenario: path, flows, controllers with parameters, what changes under way. It is a plain
-file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats to the byte. Each run is judged:
+file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats to the byte. A guided search also varies
+the paths that showed what none before had (guide.py). Each run is judged:
 
     content   every byte that arrived is the one that was sent there
     broken    no connection ends
@@ -26,9 +27,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import random
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,7 +48,8 @@ from ...results import store
 from ...run import local
 from ...run.cost import survey
 from ...run.tasks import has_dualpi2, plan_runs
-from .draw import OBJECT, draw, facts
+from .draw import OBJECT, Facts, draw, facts
+from .guide import GENERATION, Guide, Signature, signature
 from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
 from .silence import all_arrived, silence_limit
@@ -89,6 +92,7 @@ class Tally:
     counts: Counter = field(
         default_factory=Counter
     )  # by invariant; "silence judged", "close judged" and "floor judged" say how often there was a limit
+    signatures: dict[str, Signature] = field(default_factory=dict)  # by the path's name
 
     def line(self) -> str:
         n = self.counts
@@ -97,7 +101,7 @@ class Tally:
             f"{self.runs} paths, {len(self.invalid)} invalid by the lab itself, "
             f"{len(self.broken)} failures{': ' + found if found else ''}; {n['flows']} flows, "
             f"{n['silence judged']} with a limit to silence, {n['close judged']} that closed, "
-            f"{n['floor judged']} with a floor"
+            f"{n['floor judged']} with a floor; {len(frozenset().union(*self.signatures.values()))} marks of counters"
         )
 
 
@@ -121,6 +125,7 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
         )
         tally.counts["close judged"] += sum(all_arrived(v, job) is not None for job, _ in v.flows())
         tally.counts["floor judged"] += floor_of(v) is not None
+        tally.signatures[name] = signature(result)
     for broken in found:
         tally.counts[broken.invariant] += 1
         tally.broken.append(f"{name}: {broken.invariant} ({broken.controller}): {broken.words}")
@@ -158,34 +163,77 @@ def run_all(cases: dict[str, Case], jobs: int | None, guest: image.Image, tally:
                 console.print(tally.line())
 
 
-def explore(trees: dict[str, dict], jobs: int | None, guest: image.Image) -> Tally:
-    """Judge scenarios by their names, and shrink the first of each kind of failure."""
-    tally, shrunk = Tally(), set()
-    for name, broken in list(run_all({name: written(tree, name) for name, tree in trees.items()}, jobs, guest, tally)):
-        if (broken.invariant, broken.controller) not in shrunk:
-            shrunk.add((broken.invariant, broken.controller))
-            file = smallest(trees[name], f"{broken.invariant}-{broken.controller}-{name}", broken, guest)
-            console.print(
-                f"{name}: {broken.invariant} ({broken.controller}), the smallest found: {repeat_line(file, guest)}"
-            )
+Generation = dict[str, dict]  # scenarios by their names
+
+
+def search(
+    generations: Iterable[Generation], jobs: int | None, guest: image.Image, guide: Guide, tally: Tally
+) -> Iterator[tuple[Generation, list[tuple[str, Broken]]]]:
+    """Each generation with the invariants that it broke. The guide learns from one before the next is drawn."""
+    for trees in generations:
+        broken = list(run_all({name: written(tree, name) for name, tree in trees.items()}, jobs, guest, tally))
+        for name, tree in trees.items():  # in their order, whichever ended first
+            guide.learn(name, tree, tally.signatures.get(name, frozenset()))
+        yield trees, broken
+
+
+def explore(generations: Iterable[Generation], jobs: int | None, guest: image.Image, guide: Guide) -> Tally:
+    """Judge scenarios, and shrink the first of each kind of failure."""
+    tally, failed, shrunk = Tally(), [], set()
+    for trees, broken in search(generations, jobs, guest, guide, tally):
+        failed += [(name, trees[name], one) for name, one in broken]
+    for name, tree, one in failed:
+        if (one.invariant, one.controller) not in shrunk:
+            shrunk.add((one.invariant, one.controller))
+            file = smallest(tree, f"{one.invariant}-{one.controller}-{name}", one, guest)
+            console.print(f"{name}: {one.invariant} ({one.controller}), the smallest found: {repeat_line(file, guest)}")
     console.print(tally.line())
     return tally
 
 
-def drawn(seed: int, count: int, controllers: list[str], guest: image.Image) -> dict[str, dict]:
-    """On a kernel without AccECN the same paths have ECN, and CUBIC in place of what needs a newer kernel; where it
-    has DualPI2, that in place of other queues that mark."""
-    kernel, there = guest.kernel, built_in(BUILT)
-    wanted = objects.called(controllers or there)
-    known = {name: facts(wanted.get(name, name)) for name in dict.fromkeys((*there, *wanted))}
-    trees = {f"{seed}-{number}": draw(seed, number, [*wanted], known) for number in range(count)}
-    if series(kernel) < ACCURATE_ECN:
-        trees = {number: tree | ({"ecn": True} if "ecn" in tree else {}) for number, tree in trees.items()}
-    if has_dualpi2(guest):
-        trees = {number: with_dualpi2(tree) for number, tree in trees.items()}
-    newer = set(there) - {*objects.built_for(series(kernel)), *controllers}
-    trees = {number: without_newer(tree, newer) for number, tree in trees.items()}
-    return {number: with_files(tree, wanted) for number, tree in trees.items()}
+@dataclass
+class Paths:
+    """The scenarios of a seed, for a kernel and for controllers, by their numbers."""
+
+    seed: int
+    controllers: list[str]
+    guest: image.Image
+    wanted: dict[str, str] = field(init=False)
+    known: dict[str, Facts] = field(init=False)
+
+    def __post_init__(self) -> None:
+        there = built_in(BUILT)
+        self.wanted = objects.called(self.controllers or there)
+        self.known = {name: facts(self.wanted.get(name, name)) for name in dict.fromkeys((*there, *self.wanted))}
+
+    def draw(self, number: int) -> dict:
+        return draw(self.seed, number, [*self.wanted], self.known)
+
+    def fitted(self, tree: dict) -> dict:
+        """On a kernel without AccECN the same path has ECN, and CUBIC in place of what needs a newer kernel; where it
+        has DualPI2, that in place of other queues that mark."""
+        kernel = self.guest.kernel
+        if series(kernel) < ACCURATE_ECN and "ecn" in tree:
+            tree = tree | {"ecn": True}
+        if has_dualpi2(self.guest):
+            tree = with_dualpi2(tree)
+        newer = set(built_in(BUILT)) - {*objects.built_for(series(kernel)), *self.controllers}
+        return with_files(without_newer(tree, newer), self.wanted)
+
+    def drawn(self, count: int) -> Generation:
+        """The first so many."""
+        return {f"{self.seed}-{number}": self.fitted(self.draw(number)) for number in range(count)}
+
+    def guided(self, count: int, guide: Guide) -> Iterator[Generation]:
+        """The same number, a generation at a time; some are variations of paths that the guide has kept until then."""
+        alone = {name for name in self.known if self.known[name].alone}
+        for first in range(0, count, GENERATION):
+            generation = {}
+            for number in range(first, min(first + GENERATION, count)):
+                name = f"{self.seed}-{number}"
+                tree = guide.next(name, random.Random(f"{name} guided"), self.draw(number), alone)
+                generation[name] = self.fitted(tree)
+            yield generation
 
 
 def with_dualpi2(tree: dict) -> dict:
@@ -207,8 +255,8 @@ def with_dualpi2(tree: dict) -> dict:
 def without_newer(tree: dict, newer: set[str]) -> dict:
     """CUBIC in place of these, without their parameters and changes."""
     flows = [f | ({"controller": "cubic"} if f["controller"] in newer else {}) for f in tree["flows"]]
-    given = {name: values for name, values in tree["controllers"].items() if name not in newer}
-    changes = [change for change in tree["changes"] if change.get("controller") not in newer]
+    given = {name: values for name, values in tree.get("controllers", {}).items() if name not in newer}
+    changes = [change for change in tree.get("changes", []) if change.get("controller") not in newer]
     return tree | {"flows": flows, "controllers": given, "changes": changes}
 
 

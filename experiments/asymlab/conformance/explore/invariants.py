@@ -117,6 +117,8 @@ def clean(v: View) -> bool:
         and len(s.flows) == 1
         and s.flows[0].count == 1
         and s.flows[0].stop is None
+        and s.flows[0].size is None
+        and not s.flows[0].own_sysctls
         and not s.background
         and not s.changes
         and not s.controllers
