@@ -206,8 +206,20 @@ def indented(lines: list[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def words(link: Link, rows: list[Row]) -> list[str]:
-    """The answer. LabError if no run is valid."""
+def routing(rows: list[Row], shaped: Upload) -> list[str]:
+    """For whoever runs the router ahead of the modem."""
+    who, without = "If the router ahead of the modem is yours", Upload(shaped.reference, shaped.reference)
+    if shaped.invalid:
+        return [f"{who}: `asymcc uplink` there was tried, and its run is invalid: {'; '.join(shaped.invalid)}"]
+    alone = next(row.usual for row in rows if row.usual)
+    told, plain = (f"{u.flows * u.own / 1e6:.3g} Mbit/s and an upload {u.left / 1e6:.3g}" for u in (shaped, without))
+    if shaped.kept(alone) < HALF:
+        return [f"{who}: `asymcc uplink` there does not help: a download by CUBIC has {told}, without {plain}."]
+    return [f"{who}: `asymcc uplink --dev DEVICE` there. A download by CUBIC then has {told}, without {plain}."]
+
+
+def words(link: Link, rows: list[Row], shaped: Upload | None = None) -> list[str]:
+    """The answer. `shaped`: what `asymcc uplink` does for CUBIC and an upload. LabError if no run is valid."""
     valid = [r for r in rows if r.run.valid]
     told = [f"{r.name}: not ranked, invalid: {'; '.join(r.run.record['invalid'])}" for r in rows if not r.run.valid]
     if not valid:
@@ -227,7 +239,8 @@ def words(link: Link, rows: list[Row]) -> list[str]:
     first = advised(valid)
     lasts = not (link.lasting and first and first.name != OTHERS and not first.later)
     told += [rule(link), *company(link, valid), not_looked_at(link, lasts)]
-    return [*told, "", *sending(link, valid), "", *receiving(link, valid)]
+    router = ["", *routing(valid, shaped)] if shaped else []
+    return [*told, "", *sending(link, valid), "", *receiving(link, valid), *router]
 
 
 def not_looked_at(link: Link, lasts: bool) -> str:

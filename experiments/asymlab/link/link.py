@@ -7,9 +7,11 @@ A controller that has less than half of what CUBIC has there, or leaves others l
 asked the next; --alone asks nothing of this. The best one runs beside CUBIC for longer (engine `uml`): some win
 slowly. NAME:PRESET is a controller with one of its presets, as `asymcc load NAME --preset PRESET` sets it. NAME+thin
 is a sender NAME whose receiver thins its ACKs, as `asymcc thin` does. With --loss Fusion has its preset `radio`,
-unless you name the controllers. The answer is a table, a picture, and the commands to use the best at the sender, and
-at the receiver. For the other direction of the same line run it again, with --rate and --reverse exchanged. --like
-NAME takes the numbers of a link that somebody has published, and says who; --like list tells their names.
+unless you name the controllers. If neither CUBIC nor the best keeps half of a download and half of an upload beside
+it, one more run has `asymcc uplink` on the router ahead of the modem. The answer is a table, a picture, and the
+commands to use the best at the sender, and at the receiver. For the other direction of the same line run it again,
+with --rate and --reverse exchanged. --like NAME takes the numbers of a link that somebody has published, and says who;
+--like list tells their names.
 
 Rates and times have units, as in scenario files: 50mbit, 80ms. The command writes a scenario file into
 build/link, beside the picture: `asymlab run` repeats it, and you may change it.
@@ -35,7 +37,7 @@ from . import path, real
 from .answer import advised, contenders, senders, table, words
 from .path import AFTER, BESIDE, FOUR, MTU, OTHERS, REPLIES, THIN, UPLOAD, Link
 from .picture import picture
-from .row import QUESTIONS, Beside, Replies, Row, Upload
+from .row import HALF, QUESTIONS, Beside, Replies, Row, Upload, invalid
 
 FOLDER = BUILD / "link"
 
@@ -163,6 +165,20 @@ def lasting(link: Link, rows: list[Row], guest: Image, execute: Execute) -> list
     return rows
 
 
+def shaped(link: Link, rows: list[Row], guest: Image, execute: Execute) -> Upload | None:
+    """CUBIC with an upload and `asymcc uplink`, by a run of its own. None: no need, or nobody asks."""
+    row = next((row for row in rows if row.upload and row.usual), None)
+    if not row or not row.upload or not row.usual or invalid(row.usual, row.upload.reference):
+        return None
+    usual, first = row.upload.reference, advised(rows)
+    ways = [Upload(usual, usual), *([first.upload] if first and first.upload else [])]
+    if max(way.kept(row.usual) for way in ways) >= HALF:
+        return None
+    console.print(f"{OTHERS}{UPLOAD}, and `asymcc uplink` on the router:")
+    tasks = written(f"{link.name}-uplink", path.shaped(link), guest)
+    return Upload(done[tasks[0].key], usual) if (done := execute(tasks)) else None
+
+
 def outcome(link: Link, controllers: list[str], tasks: list[Task], guest: Image, execute: Execute) -> list[Row] | None:
     """The rows, by the runs that it takes. None: `execute` has made none."""
     rows = in_turn(tasks, path.names(controllers, link), execute)
@@ -174,7 +190,7 @@ def answer(link: Link, controllers: list[str], tasks: list[Task], guest: Image, 
     if not (rows := outcome(link, controllers, tasks, guest, execute)):
         return
     console.print(table(link, rows))
-    for line in words(link, rows):
+    for line in words(link, rows, shaped(link, rows, guest, execute)):
         console.print(line)
     file = FOLDER / f"{link.name}.png"
     valid = [row for row in rows if row.run.valid and row.rtt < float("inf")]

@@ -27,6 +27,7 @@ OTHERS = "cubic"  # whose flows share most links
 BESIDE, AFTER = f" beside {OTHERS}", f" after {OTHERS}"
 UPLOAD, FOUR, REPLIES = " with an upload", f" four beside four of {OTHERS}", " in replies"
 FOUR_FLOWS = 4
+WIRE_BPS, WIRE_PACKETS = 10**9, 1000  # between a router and its modem
 UPLOAD_LONGER = 2  # an upload's queue is seconds long on a slow uplink, and drains once in a while
 # A page's objects, but no more than the link carries in half of a second, each over a window that has begun anew: after
 # a pause longer than its timer Linux starts as a new connection does.
@@ -298,6 +299,15 @@ def flows(link: Link, controller: str, where: str) -> list[dict]:
         FOUR: [own | four, others | four],
         REPLIES: [own | {"reply": size, "every": f"{every}us"}],
     }[where]
+
+
+def shaped(link: Link) -> dict:
+    """The scenario of CUBIC with an upload, and `asymcc uplink` on a router, to which a second hop leads."""
+    whole = tree(link, [point(link, OTHERS, UPLOAD) | {"uplink": {"at": "router"}}])
+    modem = {way: whole["path"].pop(way) for way in ("forward", "reverse")}
+    wire = {"rate": f"{max(link.rate_bps, link.reverse_bps, WIRE_BPS)}bit", "delay": "0us", "queue": WIRE_PACKETS}
+    whole["path"]["hops"] = [modem, {"forward": wire, "reverse": wire}]
+    return whole
 
 
 def start_jitter(link: Link) -> str:

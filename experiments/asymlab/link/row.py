@@ -63,6 +63,11 @@ class Upload(Pair):
         """The rate of the upload."""
         return mean_rate(self.run, -1)
 
+    def kept(self, alone: Run) -> float:
+        """The smaller part: the downloads' of what they have alone, or the upload's of a full uplink."""
+        uplink = self.run.job.watch[0].reverse.rate_bps * self.run.job.payload_share
+        return min(part(self.flows * self.own, goodput(alone)), part(self.left, uplink))
+
     @property
     def parts(self) -> tuple[float, float]:
         """Its own and the upload's, of what they have with CUBIC's downloads."""
