@@ -87,7 +87,7 @@ export PYTHONPYCACHEPREFIX := $(if $(filter /%,$(B)),,$(CURDIR)/)$(B)/pycache
 unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: all build static deps image test-needs experiments test test-quick test-host test-lab test-live lint format check-arm64 check-browser check-clients check-kernels check-newest check-openwrt check-operation check-package check-wheel explore \
-	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack bench soak check-repeats quinn install uninstall deb wheel release lock clean help
+	fuzz fuzz-loader fuzz-router fuzz-scenarios faults attack reality bench soak check-repeats quinn install uninstall deb wheel release lock clean help
 .DELETE_ON_ERROR:
 
 all: build
@@ -316,6 +316,9 @@ fuzz-scenarios: $(ASYMLAB) ## random scenario files, SCENARIOS [100000]
 
 faults: build $(B)/.deps-test $(ASYMLAB) ## each system call of asymcc fails once, as root; FAULTS="--command load"; resumes
 	$(Q)$(B)/venv/bin/python -m tests.live.faults --resume $(B)/faults.json $(FAULTS)
+
+reality: build $(IMAGE) $(ASYMLAB) ## the lab beside live runs, as root, 15 min of real time: build/reality/reality.md
+	$(Q)$(ASYMLAB) reality --image $(KERNEL) $(if $(JOBS),--jobs $(JOBS))
 
 bench: build $(IMAGE) $(ASYMLAB) ## what each controller costs: instructions of an ACK; NAMES="fast vegas ..."
 	$(Q)$(ASYMLAB) bench $(NAMES) --image $(KERNEL)

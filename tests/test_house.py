@@ -25,7 +25,7 @@ ORDER = [
     "machine",
     "run",
     ("report", "conformance", "profile"),
-    ("link", "dossier", "testing", "worst"),
+    ("link", "dossier", "testing", "worst", "reality"),
     "options",
     "commands",
     "cli",

@@ -55,6 +55,7 @@ COMMANDS = {
         "comparison",
         "two kernels, versions or controllers side by side, and the first ACK at which they part",
     ),
+    "reality": ("reality", "the same scenarios live on this machine and in the lab, side by side: a page"),
     "bisect": (
         "comparison",
         "which of two kernels another one is like, by a scenario's results: exit code 0 good, 1 bad, 125 neither",

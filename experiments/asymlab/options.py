@@ -44,6 +44,10 @@ def seeds(text: str) -> int:
     return value
 
 
+def passes(text: str) -> int:
+    return 0 if text == "0" else seeds(text)
+
+
 def one_of(text: str) -> tuple[int, int]:
     found = re.fullmatch(r"([0-9]{1,5})/([0-9]{1,5})", text)
     if not found or not 1 <= int(found[1]) <= int(found[2]):
