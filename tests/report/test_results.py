@@ -262,6 +262,27 @@ def test_on_a_host_the_links_tell_whether_it_was_busy(task, p99_us, valid):
         store.save(task.key, task.identity, {"name": "x"}, left(task, marks=marks))
 
 
+@pytest.mark.parametrize(
+    "what, expected, measured, valid",
+    [
+        ("base RTT src0-dst0, us", 40_000, 40_990.5, True),
+        ("base RTT src0-dst0, us", 40_000, 41_010, False),
+        ("base RTT src0-dst0, us", 40_000, 38_000, False),
+        ("forward rate src0-dst0, bit/s", 1e7, 0.91e7, True),
+        ("reverse rate src0-dst0, bit/s", 1e7, 1.11e7, False),
+        ("base RTT src0-dst0, us", 40_000, None, False),
+        ("queue of fwd1, packets", 100, 101, False),
+    ],
+)
+def test_on_a_host_times_are_as_near_as_real_time_lets_them_be(task, what, expected, measured, valid):
+    rows = [{"what": what, "expected": expected, "measured": measured, "ok": False}]
+    save = lambda marks: store.save(task.key, task.identity, {"name": "x"}, left(task, self_check=rows, marks=marks))  # noqa: E731
+    marks = json.loads(left(task)["agent.json"])["marks"]
+    assert not save(marks).valid
+    marks["end"]["late"] = {"packets": 9, "mean_us": 30, "p99_us": 100, "max_us": 5000}
+    assert save(marks).valid == valid
+
+
 @pytest.mark.parametrize("name", ["../../x", "/tmp/x", "run.json", "acks.npz", "x/y", ""])
 def test_no_other_file_is_stored(task, tmp_path, name):
     with pytest.raises(LabError, match="none that an agent leaves"):
