@@ -115,6 +115,7 @@ def test_a_command_that_cannot_run_is_one_line(tmp_path, scenario_file):
     assert json.loads(json.dumps(row().model_dump()))["on"] == "live"
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may")
-def test_live_runs_need_root(tmp_path):
-    one_line(asymlab("reality", "--to", tmp_path), "reality: live runs need root; --passes 0 makes the lab's alone")
+def test_live_runs_need_root(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(LabError, match="^reality: live runs need root; --passes 0 makes the lab's alone$"):
+        pairs.run(pairs.FILE, "6.12", 2, tmp_path, None)
