@@ -11,6 +11,7 @@ from asymlab.conformance.explore import draw, explore, guide
 from asymlab.conformance.explore.guide import Guide
 from asymlab.controllers import built_in
 from asymlab.machine import image
+from asymlab.results import store
 from tests.lab import planted
 from tests.shared import BUILD, LAB
 
@@ -50,6 +51,18 @@ def test_a_variation_is_another_sound_path_whose_commands_keep_their_order(known
     assert near > 140
 
 
+def test_a_variation_has_one_controller_at_most_that_answers_for_its_cgroup(known):
+    alone = {name for name in known if known[name].alone}
+    a, b = sorted(alone)[:2]
+    drawn = [[draw.draw(6, number, [name], known) for number in range(40)] for name in (a, b)]
+    names = set()
+    for number, (tree, other) in enumerate(zip(*drawn)):
+        varied = {f["controller"] for f in guide.vary(random.Random(number), tree, other, alone)["flows"]}
+        assert len(varied & alone) < 2
+        names |= varied
+    assert {a, b} <= names
+
+
 def test_the_guide_keeps_what_is_new_and_varies_what_is_rare(known):
     one, two, three = (draw.draw(1, number, list(known), known) for number in range(3))
     of = Guide()
@@ -83,6 +96,7 @@ def test_a_guided_search_is_the_same_with_any_workers(folder, monkeypatch):
     """All of it: which paths are drawn, and what each run shows. With two workers runs end in another order than the
     store gives them."""
     guest, count = image.open_image(LAB), 10
+    monkeypatch.setattr(store, "STORE", folder / "runs")
     monkeypatch.setattr(explore, "GENERATION", 4)
     monkeypatch.setattr(guide, "LEAST", 0.5)
     searches = []
@@ -91,9 +105,9 @@ def test_a_guided_search_is_the_same_with_any_workers(folder, monkeypatch):
         paths = explore.Paths(3, ["fast"], guest).guided(count, of)
         for generation, _ in explore.search(paths, jobs, guest, of, tally):
             trees |= generation
-        searches.append((trees, tally.signatures, of.seen, of.varied))
+        searches.append((trees, tally.signatures, of.seen, of.varied, of.corpus))
     assert searches[0] == searches[1]
-    trees, signatures, seen, varied = searches[0]
+    trees, signatures, seen, varied, _ = searches[0]
     assert len(trees) == count == len(signatures) + len(tally.invalid)
     assert varied and all(int(name.partition("-")[2]) >= 4 for name in varied)
     assert {name for name, tree in trees.items() if ", after path" in tree["title"]} == varied
