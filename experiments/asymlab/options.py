@@ -45,6 +45,8 @@ def seeds(text: str) -> int:
 
 
 def passes(text: str) -> int:
+    if text.startswith("-"):
+        raise argparse.ArgumentTypeError("must be 0 or more")
     return 0 if text == "0" else seeds(text)
 
 

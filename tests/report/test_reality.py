@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_a_difference_that_was_not_expected_is_bold():
 
 def test_what_does_not_count_is_told_and_left_out():
     text = page.text([row(goodputs=[1.0], wrong="it was late"), row(), row("uml")], [KIND])
-    assert "- 1 runs do not count; the first: A one: it was late." in text
+    assert "- Runs that do not count: 1. The first: A one: it was late." in text
     assert cells(text, "A one")[1] == "9.00 / 9.00"
 
 
@@ -96,6 +97,20 @@ def test_a_line_that_is_no_run(tmp_path, line, wrong):
     one_line(asymlab("reality", "--passes", "0", "--to", tmp_path), "line 2 is no run")
 
 
+def test_an_interruption_loses_no_run(tmp_path, monkeypatch):
+    file = tmp_path / "reality.jsonl"
+    write(file, [row()])
+
+    def cut_short(path, text):
+        path.write_bytes(text.encode()[: len(text) // 3])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Path, "write_text", cut_short)
+    with pytest.raises(KeyboardInterrupt):
+        write(file, [row(), row(seed=2)])
+    assert read(file) == [row()]
+
+
 @pytest.mark.parametrize("text, wrong", [("[x", "kinds.toml: "), ("[x]\ntitle = 1", "x.title: "), ("x = 1", "x: ")])
 def test_expectations_that_are_none(tmp_path, text, wrong):
     (tmp_path / "kinds.toml").write_text(text)
@@ -110,7 +125,7 @@ def test_a_command_that_cannot_run_is_one_line(tmp_path, scenario_file):
     alone = scenario_file(sets={"quick": {"seeds": 0}, "full": {"seeds": 1}})
     one_line(asymlab("reality", alone, "--passes", "0", "--to", tmp_path), "needs a case with seeds in both sets")
     p = asymlab("reality", "--passes", "-1")
-    assert p.returncode == 2 and "--passes: must be 1 or more" in p.stderr
+    assert p.returncode == 2 and "--passes: must be 0 or more" in p.stderr
     assert not list(tmp_path.glob("reality.*"))
     assert json.loads(json.dumps(row().model_dump()))["on"] == "live"
 

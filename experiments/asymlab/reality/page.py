@@ -44,7 +44,7 @@ def where(rows: list[Row]) -> Iterator[str]:
         yield f"- The live links were late by {max(p99 for p99, _ in late):.2g} ms at most for 99 % of a run's packets,"
         yield f"  and by {max(most for _, most in late):.2g} ms for the latest of all."
     if wrong := [one for one in rows if one.wrong]:
-        yield f"- {len(wrong)} runs do not count; the first: {wrong[0].case}: {wrong[0].wrong}."
+        yield f"- Runs that do not count: {len(wrong)}. The first: {wrong[0].case}: {wrong[0].wrong}."
 
 
 def engines(rows: list[Row]) -> list[str]:

@@ -111,9 +111,12 @@ def read(file: Path) -> list[Row]:
 
 
 def write(file: Path, rows: Iterable[Row]) -> None:
+    """In place of what is there, at once: an interruption loses none of the runs."""
+    part = file.with_suffix(".part")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(json.dumps(one.model_dump()) + "\n" for one in rows))
+        part.write_text("".join(json.dumps(one.model_dump()) + "\n" for one in rows))
+        part.replace(file)
     except OSError as e:
         raise LabError(f"{file}: {e.strerror}") from None
 
