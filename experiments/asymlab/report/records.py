@@ -40,6 +40,8 @@ VALUES_MAX = 1 << 20  # in a text; that part has 15,000
 OBJECTS_MAX = 1 << 17  # among them: one may take a kilobyte of memory
 FIGURE_MAX = 4 << 20  # bytes of a PNG; the largest published one, in few colours, has 0.05 MB
 DATA = "results.json.xz"
+# lc, pb: a byte's high bits tell the next one in a text, and its position does not; 1.6 % smaller.
+FOR_TEXT = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}]
 DATA_MAX = 4 << 20  # bytes of it
 UNPACKING_MAX = 128 << 20  # bytes of memory beside the text; the highest preset takes 65 MB
 DIGITS = 16  # of the hash of a run's results: chance does not give them twice
@@ -212,7 +214,7 @@ def packed(about: About, claims: list[Judged], runs: list[PublishedRun], points:
         ],
         "points": points,
     }
-    return lzma.compress(json.dumps(data, separators=(",", ":")).encode(), preset=9 | lzma.PRESET_EXTREME)
+    return lzma.compress(json.dumps(data, separators=(",", ":")).encode(), filters=FOR_TEXT)
 
 
 def verdicts(folder: Path) -> list[dict[str, Any]]:
