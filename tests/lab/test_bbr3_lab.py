@@ -59,7 +59,7 @@ def goodput(r, start, end):
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_fills_the_path_and_leaves_its_queue_empty(tmp_path, kernel):
     """A.1, A.3, A.8, A.10"""
-    r = checked(run(alone(tmp_path), kernel))
+    r = checked(run(alone(tmp_path, duration=26), kernel))  # a smaller RTT may put the first drain off to 9 s
     state, acks = r.state(0), r.acks
     assert goodput(r, 2, 20) > 0.95 * 20e6 * MSS / 1500
     assert entries(r, DRAIN)[0] < 0.7

@@ -126,7 +126,7 @@ from asymlab.dossier import answers
 from asymlab.plan import programs, scenario
 from asymlab.report import html, papers, published
 
-others = ("claims.toml", "Cargo.toml", programs.ALONG.name)
+others = ("claims.toml", "kinds.toml", "Cargo.toml", programs.ALONG.name)
 files = sorted(file for file in paths.EXPERIMENTS.rglob("*.toml") if file.name not in others)
 assert {"iperf3", "web"} <= programs.along().keys()
 cases = [case for file in files for case in scenario.load(file, "full")]

@@ -60,6 +60,12 @@ class Late(Part):
     max_us: int
 
 
+def lateness(marks: dict) -> Late | None:
+    """None: the lab's own links were not used."""
+    late = marks.get("end", {}).get("late")
+    return None if late is None else Late.model_validate(late)
+
+
 class Agent(Part):
     """agent.json, as far as it is read."""
 
@@ -81,8 +87,7 @@ class Agent(Part):
 
     @property
     def late(self) -> Late | None:
-        told = self.marks.get("end", {}).get("late")
-        return None if told is None else Late.model_validate(told)
+        return lateness(self.marks)
 
 
 class Link(Part):

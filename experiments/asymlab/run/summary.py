@@ -12,7 +12,7 @@ from ..paths import near
 from ..results.breakdown import completion, directions, times
 from ..results.connections import largest, name_of
 from ..results.programs import took
-from ..results.record import Agent
+from ..results.record import lateness
 from ..results.store import Run
 from ..table import left, right, terminal
 
@@ -201,7 +201,7 @@ def check_line(run: Run) -> str:
     offloads = "as set" if offload_row and offload_row.ok and on else f"ON: {on}" if on else "off"
     if run.record["agent"].get("relay"):
         parts.append("delays by the lab's own links, as this kernel has no netem")
-    if late := Agent.model_validate(run.record["agent"]).late:
+    if late := lateness(run.record["agent"].get("marks", {})):
         parts.append(f"late by {late.p99_us / 1e3:g} ms (99 %), {late.max_us / 1e3:g} at most")
     parts += [
         f"queue limits {'as set' if queues else 'WRONG'}",
