@@ -10,6 +10,7 @@
 #define RECENT 0.2 /* s, or ten packets, or half an RTT, which has six answers of a connection: of these the capacity */
 #define SHORTEST 0.1 /* s, at the modem: less tells no capacity */
 #define BEYOND 1.25 /* of what is sent: by more no rate is beyond use */
+#define SOON 0.3 /* s, in which a queue shows: where it shows later the rate grows more slowly */
 #define STEP 0.005 /* of the rate: with it twice the rate is found in 3 s */
 #define NOISE_LEAST 0.00025
 #define NOISE_MOST 0.01
@@ -198,12 +199,13 @@ static double most_sent(const struct uplink_law *l)
 	return most;
 }
 
-static void grow(struct uplink_law *l)
+static void grow(struct uplink_law *l, double rtt)
 {
-	double share = l->mark ? l->rate / l->mark : 1, step = share < 0.8 ? 0.12 : share < 0.97 ? 0.03 : l->step;
+	double share = l->mark ? l->rate / l->mark : 1, slower = fmin(1, SOON / rtt);
+	double step = share < 0.8 ? 0.12 : share < 0.97 ? 0.03 : slower * l->step;
 
 	if (share >= 0.97)
-		l->step = fmin(1.1 * l->step, 0.05);
+		l->step = fmin((1 + 0.1 * slower) * l->step, 0.05);
 	l->rate = fmax(l->rate, fmin(l->rate * (1 + step), BEYOND * most_sent(l)));
 }
 
@@ -331,7 +333,7 @@ double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 			l->rate = fmin(l->rate, l->drained);
 	} else if (busy && !l->searches && lost <= LOST + 1.5 * l->usual && l->drains <= 0) {
 		l->cause = UPLINK_GROWTH;
-		grow(l);
+		grow(l, v->rtt);
 	} else {
 		l->cause = l->searches     ? UPLINK_SEARCH
 			   : l->drains > 0 ? UPLINK_DRAIN

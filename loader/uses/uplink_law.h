@@ -20,8 +20,9 @@
  *
  *     threshold = 1.5 ms + 2.5 s + P    target = 5 ms + 3 s + P    window = 250 ms + 20 s + RTT
  *
- * Without a queue, a rate that is in use grows: by 12 % a tick below 0.8 of the last capacity, 3 % below 0.97, then 0.5 % and 1.1 times
- * that each tick, 5 % at most, and never beyond 1.25 of what was sent in a tick of the last 2 s.
+ * Without a queue, a rate that is in use grows: by 12 % a tick below 0.8 of the last capacity, 3 % below 0.97, then by 0.5 % S, which grows
+ * by 10 % S each tick, to 5 % S at most, and never beyond 1.25 of what was sent in a tick of the last 2 s. A queue that a growth makes shows
+ * an RTT later, and is as long as the rate has grown meanwhile: S = min(1, 0.3 s / RTT).
  */
 #ifndef UPLINK_LAW_H
 #define UPLINK_LAW_H

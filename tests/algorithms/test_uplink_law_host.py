@@ -82,6 +82,11 @@ def test_a_drain_lasts_till_its_answers_have_come(law):
     assert not any(tick.none_ms for tick in ticks) and used(ticks, 20, 80) > 0.95
 
 
+def test_a_rate_whose_queue_shows_late_grows_slowly(law):
+    ticks = law(FULL, 60, rtt_ms=600, room_ms=800)
+    assert max(tick.queue_ms for tick in between(ticks, 10, 60)) < 35 and used(ticks, 10, 60) > 0.95
+
+
 @pytest.mark.parametrize("jitter", [1, 5, 10])
 def test_jitter_is_no_queue(law, jitter):
     ticks = law([*FULL, f"0 jitter {jitter}"])
