@@ -72,6 +72,21 @@ def test_jitter_is_no_queue(tmp_path):
     assert up > 0.75 * 20 * MBIT and queue < 0.03
 
 
+# The law of cake-autorate needs a CAKE of its base's rate.
+CAKE = ROUTER.replace('rate = "1gbit", delay', 'rate = "20mbit", cake = { ack_filter = true }, delay')
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("law", ["autorate", "autorate-rtt"])
+def test_a_rival_hears_its_pings_and_moves_the_rate_of_cake(tmp_path, law):
+    (tmp_path / "s.toml").write_text(
+        text(CAKE, f'[thin]\nat = "router"\n[uplink]\nlaw = "{law}"\nleast = "5mbit"\nmost = "35mbit"')
+    )
+    ticks = run(tmp_path / "s.toml", LAB).uplink
+    assert len(ticks) > 200 and "queue" in ticks["cause"]
+    assert 5e6 <= ticks["rate"].min() < 18e6 and ticks["rate"].max() <= 35e6
+
+
 def planned(tmp_path, *words):
     (tmp_path / "s.toml").write_text(text(*words))
     (case,) = scenario.load(tmp_path / "s.toml", seeds=(1,))
@@ -83,6 +98,9 @@ def test_where_it_stands_and_what_it_is_told(tmp_path):
     router = planned(tmp_path, ROUTER, '[uplink]\nleast = "1mbit"\nmost = "30mbit"')
     assert router.dev == "sw3-wire2" and router.options == ["--least", "1000000bit", "--most", "30000000bit"]
     assert planned(tmp_path, HOST, '[uplink]\nat = "host"').dev == "dst0-right"
+    rival = planned(tmp_path, CAKE, '[uplink]\nlaw = "autorate"\nleast = "5mbit"\nmost = "30mbit"')
+    assert (rival.dev, rival.one_way, rival.base_bps) == ("sw3-wire2", True, 20 * MBIT)
+    assert (rival.least_bps, rival.most_bps) == (5 * MBIT, 30 * MBIT)
 
 
 @pytest.mark.parametrize(
@@ -91,6 +109,8 @@ def test_where_it_stands_and_what_it_is_told(tmp_path):
         ((HOST, "[uplink]"), "a router stands between two hops, and this path has one"),
         ((ROUTER, "[uplink]\n[thin]"), "it thins ACKs itself"),
         ((ROUTER, '[uplink]\nat = "modem"'), "uplink.at"),
+        ((ROUTER, '[uplink]\nlaw = "autorate"'), "give the last hop's `reverse` a `cake`"),
+        ((CAKE, '[uplink]\nlaw = "autorate"\nleast = "9mbit"'), "autorate needs `least` and `most`, and no `rate`"),
     ],
 )
 def test_what_a_scenario_may_not_say(tmp_path, words, why):

@@ -207,6 +207,19 @@ class Uplink:
     options: list[str]
 
 
+@dataclass(frozen=True)
+class Autorate:
+    """The law of cake-autorate on the CAKE of a router's device."""
+
+    dev: Device
+    addr: Address  # from which it pings ...
+    far: Address  # ... this one
+    one_way: bool  # or half of the RTT
+    base_bps: int
+    least_bps: int
+    most_bps: int
+
+
 # --- what runs over it ---------------------------------------------------------------------
 
 
@@ -365,7 +378,7 @@ class Job:
     thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
     thin_on: Device | None = None  # not there, but where a router's packets leave by this device
     policers: list[Policer] = field(default_factory=list)
-    uplink: Uplink | None = None
+    uplink: Uplink | Autorate | None = None
     ect1: list[Device] = field(default_factory=list)  # of hosts whose controllers send ECT(1): bpf/tools/ect1.bpf.c
 
     @property

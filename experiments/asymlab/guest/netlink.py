@@ -195,6 +195,14 @@ def add_dualpi2(dev: str, options: dict[str, int]) -> Request:
     return Request(what, NEWQDISC, CREATE | EXCLUSIVE, body, "tc")
 
 
+def set_cake_rate(dev: str, rate_bps: int) -> Request:
+    """The CAKE is the device's own queue."""
+    body = struct.pack("BxxxiIII", socket.AF_UNSPEC, index_of(dev), 1 << 16, ROOT, 0)
+    options = attribute(TCA_OPTIONS | NESTED, attribute(CAKE_RATE, struct.pack("Q", rate_bps // 8)))
+    what = f"qdisc change dev {dev} root cake bandwidth {rate_bps}bit"
+    return Request(what, NEWQDISC, 0, body + attribute(TCA_KIND, b"cake\0") + options, "tc")
+
+
 # --- the conversation ----------------------------------------------------------------------
 
 

@@ -8,7 +8,7 @@ output folder has then:
     trace.bin    records of `asymcc trace`
     forward.pcap, reverse.pcap   where the job asks for a capture: headers of what left the first hop's queues; of hop 2
                                  forward-2.pcap, and so on
-    uplink.txt   the log of `asymcc uplink`, where it runs
+    uplink.txt   the log of `asymcc uplink` or its rival, where one runs
 """
 
 import contextlib
@@ -23,10 +23,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from .audit import Audit
+from .autorate import Autorate
 from .capture import Capture
 from .check import NO_NETEM, carried, check_slots, missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
 from .counters import Loads, memory_check, netstat, snapshot
+from .job import Autorate as FromPings
 from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, add_nodes, build_network, change_path, coalesce, send_ect1
 from .player import Player, play
@@ -133,7 +135,7 @@ class Running:
     capture: Capture | None
     loads: Loads
     relay: Any = None  # of links (host.py)
-    uplink: Uplink | None = None
+    uplink: Uplink | Autorate | None = None
 
     def check(self) -> None:
         self.traffic.check()
@@ -173,7 +175,7 @@ def _start(
     traffic.serve()
     background = Background(job, ns)
     cleanup.callback(background.close)
-    uplink = Uplink(job, ns, controllers.objects, job.uplink, f"{out}/{LOG}") if job.uplink else None
+    uplink = _uplink(job, ns, controllers.objects, f"{out}/{LOG}")
     if uplink:
         cleanup.callback(uplink.close)
     tracer = Tracer(job, controllers.objects, f"{out}/trace.bin")
@@ -186,6 +188,13 @@ def _start(
     loads = Loads(job, ns)
     cleanup.callback(loads.close)
     return Running(job, ns, controllers, audit, players, traffic, background, tracer, capture, loads, relay, uplink)
+
+
+def _uplink(job: Job, ns: Namespaces, objects: str, log: str) -> Uplink | Autorate | None:
+    spec = job.uplink
+    if isinstance(spec, FromPings):
+        return Autorate(job, ns, spec, log)
+    return Uplink(job, ns, objects, spec, log) if spec else None
 
 
 # --- the schedule --------------------------------------------------------------------------

@@ -400,8 +400,11 @@ class Scenario(Model):
     def _uplink_has_a_place(self) -> Self:
         if self.uplink and self.uplink.at == "router" and len(self.path.chain) < 2:
             raise ValueError("uplink.at: a router stands between two hops, and this path has one: give `host`")
-        if self.uplink and (not self.flows or self.thin is not None):
+        rival = self.uplink is not None and self.uplink.law != "asymcc"
+        if self.uplink and (not self.flows or (self.thin is not None and not rival)):
             raise ValueError("uplink: it thins ACKs itself, for flows: give `flows`, and no `thin`")
+        if self.uplink and rival:
+            self.uplink.check_rival(self.path.chain[-1].reverse.cake is not None and self.ip == 4)
         return self
 
     @property

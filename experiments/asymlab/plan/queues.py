@@ -212,8 +212,13 @@ class Policer(Model):
 
 
 class Uplink(Model):
-    """`asymcc uplink` ahead of a modem, which is the queue behind its device."""
+    """`asymcc uplink`, or a rival, ahead of a modem, which is the queue behind its device."""
 
+    law: Literal["asymcc", "autorate", "autorate-rtt"] = Field(
+        "asymcc",
+        description="`autorate`: cake-autorate's law sets the rate of the last hop's CAKE, by ICMP's timestamps; "
+        "`autorate-rtt`: by half of the RTT.",
+    )
     at: Literal["router", "host"] = Field(
         "router",
         description="`router`: in place of the last hop's `reverse` queue. `host`: the first entry's right host.",
@@ -223,6 +228,19 @@ class Uplink(Model):
         None, description="It never shapes to less.", json_schema_extra={"without": '`"100kbit"`'}
     )
     most: Rate | None = Field(None, description="It never shapes to more.", json_schema_extra={"without": '`"10gbit"`'})
+
+    def check_rival(self, has_cake: bool) -> None:
+        """`has_cake`: the path has one for it, and IPv4."""
+        if self.at == "host" or not has_cake:
+            raise ValueError(
+                f"uplink.law: {self.law} sets the rate of a router's CAKE, by pings of IPv4: give the last hop's "
+                "`reverse` a `cake`"
+            )
+        if self.rate or not (self.least and self.most):
+            raise ValueError(
+                f"uplink: {self.law} needs `least` and `most`, and no `rate`: its base is that of the last hop's "
+                "`reverse`"
+            )
 
 
 ANYWHERE: tuple[Literal["codel", "fq_codel", "pie", "fq"], ...] = ("codel", "fq_codel", "pie", "fq")  # on any kernel

@@ -544,14 +544,19 @@ def _accepting(s: Scenario, nodes: list[job.Node], sinks: set[str]) -> list[job.
     return [accepts(node) if node.name in sinks else node for node in nodes]
 
 
-def _uplink(built: Builder) -> job.Uplink | None:
+def _uplink(built: Builder) -> job.Uplink | job.Autorate | None:
     spec = built.s.uplink
     if spec is None:
         return None
+    device = built.hops.watch[-1].reverse
+    left, right = built.hosts[0] if built.s.flows[0].direction == "forward" else built.hosts[0][::-1]
+    if spec.law != "asymcc" and spec.least and spec.most:
+        (router,) = (link.b for link in built.network.links if link.a == right)
+        bounds = device.rate_bps, spec.least, spec.most
+        return job.Autorate(device.dev, router.addr, left.addr, spec.law == "autorate", *bounds)
     rates = {"--rate": spec.rate, "--least": spec.least, "--most": spec.most}
     options = [word for option, rate in rates.items() if rate for word in (option, f"{rate}bit")]
-    right = built.hosts[0][built.s.flows[0].direction == "forward"].dev
-    return job.Uplink(right if spec.at == "host" else built.hops.watch[-1].reverse.dev, options)
+    return job.Uplink(right.dev if spec.at == "host" else device.dev, options)
 
 
 def _ect1(built: Builder, sources: set[str]) -> list[str]:
@@ -567,7 +572,7 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
     names |= {needs[c.command] for c in planned.changes if isinstance(c, job.Command) and c.command in needs}
     if planned.thin is not None:
         names.add("thin_router" if planned.thin_on else "thin")
-    if planned.uplink:
+    if isinstance(planned.uplink, job.Uplink):
         names |= {"uplink", "thin_router"}
     traces = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
     if planned.ect1:
