@@ -47,6 +47,10 @@ def queue_ms(run, share: int = 95) -> float:
     return 1e3 * float(np.percentile(waits[t >= run.job.measure_from_s], share))
 
 
+def queue_p75_ms(run) -> float:
+    return queue_ms(run, 75)
+
+
 def search_s(run) -> float:
     """From the first bin in which the modem has a queue that is not short to the next one with a short one."""
     t, waits = queues(run)
