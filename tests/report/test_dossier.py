@@ -260,7 +260,7 @@ def test_a_board_names_the_questions_that_fail_for_none(boards, tmp_path):
     file.write_text(file.read_text().replace('"answers": {', '"answers": {"gone": ["holds", 1, 1, 1], '))
     text = boards(0.3, "bbr")
     assert re.search(r"^1 of \d+ questions fail for none of these 3 controllers:\n`gone`\.$", text, re.M)
-    assert "\nAnswered here, and asked no longer: `gone`.\n" in text
+    assert "\nAnswered here, and asked no longer:\n`gone`.\n" in text
 
 
 def test_one_run_has_its_symbols_in_brackets(boards, tmp_path):
@@ -343,6 +343,13 @@ def test_answers_of_fewer_seeds_are_not_compared(boards, tmp_path):
     file.write_text(file.read_text().replace('"seeds": 2', '"seeds": 1'))
     text = boards(0.3, "fast", label="7.3-uml")
     assert "## Linux" in text and "answers otherwise" not in text
+
+
+def test_names_stand_in_lines_that_one_can_read():
+    names = [f"`question {number}`" for number in range(40)]
+    lines = board.lines_of(names)
+    assert " ".join(lines) == ", ".join(names) + "." and len(lines) > 1
+    assert all(len(line) <= board.LINE and line.count("`") % 2 == 0 for line in lines)
 
 
 def test_the_published_board_is_what_its_data_say():

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, Self
@@ -41,6 +42,7 @@ from .answers import SCENARIOS, Plan, Section, called, judged, questions
 
 FOLDER = BUILD / "board"
 TOLD = 3  # objections of a row
+LINE = 120  # columns of a line of names
 SIZE_MAX = 64 << 20  # bytes of board.jsonl
 Word = Literal["holds", "fails", "undecided", "not measured"]
 PAGE = """\
@@ -275,11 +277,18 @@ def never(rows: list[dict]) -> Iterator[str]:
             failing[id] = failing.get(id, 0) + (word == "fails")
     if silent := [f"`{id}`" for id, count in failing.items() if not count]:
         yield f"{len(silent)} of {len(failing)} questions fail for none of these {len(rows)} controllers:"
-        yield f"{', '.join(silent)}."
+        yield from lines_of(silent)
         yield ""
     if gone := [f"`{id}`" for id in failing if id not in asked]:
-        yield f"Answered here, and asked no longer: {', '.join(gone)}."
+        yield "Answered here, and asked no longer:"
+        yield from lines_of(gone)
         yield ""
+
+
+def lines_of(names: list[str]) -> list[str]:
+    """One sentence, and no name in two lines."""
+    sentence = ", ".join(name.replace(" ", "\0") for name in names) + "."
+    return [line.replace("\0", " ") for line in textwrap.wrap(sentence, LINE)]
 
 
 def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
