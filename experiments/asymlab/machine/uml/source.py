@@ -23,7 +23,8 @@ NOT_COMPILED = (
     "Documentation/*.*",
     "Documentation/ABI/*",
     "arch/[!ux]*/*.*",
-    "drivers/[!bcnt]*/*.[chS]",  # base, char, net and tty stay
+    "drivers/[!bcnpt]*/*.[chS]",  # base, char, net and tty stay
+    "drivers/p[!c]*/*.[chS]",  # pci stays: Linux 7.3 compiles a file of it without a bus, too
     "drivers/net/*/*.[chS]",
     "samples/*.[chS]",
     "sound/*.[chS]",
