@@ -120,6 +120,15 @@ def over_equation(run: Run) -> float:
     return float(max(ratios))
 
 
+def unused(run: Run) -> float:
+    """The largest window over twice the most packets in flight by then.
+
+    No slow start may leave more (draft-ietf-ccwg-ratelimited-increase): it doubles what was sent."""
+    acks = run.acks[run.acks["flow"] == 0]
+    ratios = acks["cwnd"] / (2 * np.maximum.accumulate(np.maximum(acks["in_flight"], 1)))
+    return float(ratios[acks["t"] >= run.job.measure_from_s].max(initial=0))
+
+
 def until(run: Run, flow: int, start: float, rate: float) -> float:
     """s from start on until a flow has nine tenths of a rate (bit/s) for a second; at most up to the run's end."""
     rows = run.goodput[(run.goodput["flow"] == flow) & (run.goodput["t"] >= start)]
@@ -237,7 +246,9 @@ def headings(name: str) -> list[Heading]:
         ),
         Heading("7.11", "Data centres", tuple(data_centre(q)), "One rack; no switch marks by a low threshold."),
         Heading("8", "Security considerations", left="An author's text; `make attack` is a part of it, as for 7.6."),
-        Heading("-", "Not in the RFC: a slow way for its ACKs, an upload, several hops, a pause", tuple(ours(q))),
+        Heading(
+            "-", "Not in the RFC: a slow way for its ACKs, an upload, several hops, a slow program", tuple(ours(q))
+        ),
     ]
 
 
@@ -432,6 +443,8 @@ def ours(q: Questions) -> Iterator[Claim]:
     yield check("thinned", "ours", says, q.over("THINNED", goodput), at_least=ALIKE)
     says = "a flow of three hops, one of its kind on each: its goodput over CUBIC's in its place {bound}"
     yield check("chain", "ours", says, q.over("CHAIN", goodput_of, all=True), at_least=HARM)
+    says = "a program that writes a quarter of the rate: the largest window over twice the most in flight {bound}"
+    yield check("limited", "ours", says, q.own("LIMITED", unused), at_most=1.1)
     says = "a pause of ten seconds: goodput in the ten seconds after it, over CUBIC's, {bound}"
     yield check("idle", "ours", says, q.over("IDLE", goodput), at_least=ALIKE)
 
@@ -514,6 +527,7 @@ OBJECTIONS = {
     "upload cubic": "an upload beside it has {} of what CUBIC leaves it",
     "upload own": "{} of CUBIC's goodput beside an upload",
     "thinned": "{} of CUBIC's goodput where the receiver thins ACKs",
+    "limited": "its window is {} times twice what a slow program has in flight",
     "idle": "{} of CUBIC's goodput after a pause",
     "chain": "{} of CUBIC's goodput over three hops",
 }

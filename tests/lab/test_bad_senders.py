@@ -25,6 +25,7 @@ BAD = {
     "no_backoff": {"RETURN": "return"},
     "ignores_marks": {"MARKS": "MARKS cubic"},
     "stalls": {"IDLE": "idle"},
+    "grows_unused": {"LIMITED": "limited"},
     "bursts": {"DROPS": "drops", "LTE": "lte", "FADE": "fade over"},
     "timid": {
         **{"LATE": "left", "BURST": "burst over", "ONE": "one own", "UPLOAD": "upload own"},

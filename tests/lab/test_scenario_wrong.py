@@ -75,6 +75,7 @@ def load(packet: int, **more) -> dict:
         ('flows.source_sysctls = { "net.ipv4.x" = true }', "flows.0.source_sysctls.net.ipv4.x", "True is neither"),
         ('flows.sink_sysctls = { "net.ipv4.tcp_timestamps" = 0 }', "flows.0", "set it in sysctls"),
         ('flows.every = "1s"', "flows.0", "every: needs reply"),
+        ('flows.app_rate = "1mbit"\nflows.size = 9', "flows.0.app_rate", "cannot be with reply, size or run.verify"),
         ('flows.every = "1ms"\nflows.reply = 1\nflows.size = 9', "flows.0.size", "cannot be with reply"),
         ('flows.controller = "../reno"', "flows.0.controller", "neither an object"),
         ('controllers."../../e".loader = "bpftool"', "controllers.../../e", "digits and '_' alone"),

@@ -140,6 +140,16 @@ def test_what_a_sender_tells_is_what_a_receiver_compares(flows):
     t.check()  # it is not over: its socket stays
 
 
+def test_a_program_limits_its_flow(flows):
+    t, flow = flows(write_bytes=1000)
+    began = time.monotonic_ns()
+    t.start(flow)
+    time.sleep(0.5)
+    info = connection(t).getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 232)
+    (sent,) = struct.unpack_from("Q", info, 120)  # tcpi_bytes_acked
+    assert 1000 <= sent <= 1000 * (2 + (time.monotonic_ns() - began) // 10**7)
+
+
 def test_requests_and_their_replies(flows):
     t, flow = flows(reply_bytes=300_000)
     t.start(flow)

@@ -27,7 +27,11 @@ SECTIONS = (  # of RFC 9743, with something to say of a controller
     "8",
 )
 
-ACKS = [("flow", int), ("t", float), *((name, int) for name in ("cwnd", "srtt_us", "ca_state", "delivered", "lost"))]
+ACKS = [
+    ("flow", int),
+    ("t", float),
+    *((name, int) for name in ("cwnd", "in_flight", "srtt_us", "ca_state", "delivered", "lost")),
+]
 BYTES = [("flow", int), ("t", float), ("bytes", float)]
 LINKS = [("dev", "U9"), ("t", float), ("packets", int), ("qlen_sum", int), ("bytes", int)]  # columns
 L4S = SimpleNamespace(engine="uml", kernel="7.3.4")  # an image that has all queues
@@ -51,7 +55,7 @@ def made_up(task, good: float) -> SimpleNamespace:
     mine = good if fast else 1.0
     ids = range(len(flows))
     packets = {"HEAVY": 1000, "HEAVIER": 1000}.get(task.case.scenario.id, 1000 * mine) / mine
-    of_acks = [(0, 1.0, 100, 58_000 / mine, 0, 0, 0), (0, 3.9, 30 / mine, 58_000 / mine, 3, 900, 100)]
+    of_acks = [(0, 1.0, 100, 50 * mine, 58_000 / mine, 0, 0, 0), (0, 3.9, 30 / mine, 50, 58_000 / mine, 3, 900, 100)]
     full = [(flow, at / 10, 12_000 * (at / 10 >= 1 / mine)) for flow in (0, 1) for at in range(50)]
     passed = [(1.1, 1), (1.2, 29 / mine), (1.3, 99)]
     forward = {"packets": packets, "drops": 10 / mine, "queue_delay_mean_s": 0.01 / mine}

@@ -245,6 +245,7 @@ class Flow:
     reply_bytes: int | None = None  # None: no requests
     size_bytes: int | None = None  # None: data without end
     every_s: float | None = None  # of requests; None: as soon as a reply is there
+    write_bytes: int | None = None  # each 10 ms; None: as fast as the socket takes them
 
 
 @dataclass(frozen=True)

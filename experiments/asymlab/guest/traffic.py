@@ -35,6 +35,7 @@ LARGE = 64 * WAKE_BYTES  # of a receive buffer at its start
 BLOCK_BYTES = 128 << 10  # that a sender hands over in one piece; the last packet of each says PSH
 BLOCKS = 16  # in one system call
 READ_BYTES = 1 << 30  # in one system call
+WRITE_EVERY_NS = 10**7  # of a program that limits its flow
 REQUEST_BYTES = 100
 REPLIES_MAX = 1 << 14
 UNSENT_BYTES = 4096  # fewer than this wait to be sent when a flow closes: the FIN goes with the last of them
@@ -205,6 +206,8 @@ class Traffic:
         if flow.size_bytes:
             self.endings[flow.id] = ending = Ending()
             return sized_source, ending
+        if flow.write_bytes:
+            return (writing_source,)
         return (telling_source if self.job.verify else source,)
 
     def _socket(self, addr: str) -> socket.socket:
@@ -277,6 +280,17 @@ def source(worker: Worker, s: socket.socket, flow: Flow) -> None:
     messages = ctypes.create_string_buffer(message * BLOCKS)
     while True:
         worker.call(LIBC.sendmmsg, s.fileno(), messages, BLOCKS, 0)
+
+
+def writing_source(worker: Worker, s: socket.socket, flow: Flow) -> None:
+    """A sender that its program limits: so many bytes each 10 ms. After a full buffer or a pause it writes no more."""
+    assert flow.write_bytes
+    LIBC.prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    block, due = ctypes.create_string_buffer(flow.write_bytes), time.monotonic_ns()
+    while True:
+        worker.send(s, block, flow.write_bytes)
+        due = max(due + WRITE_EVERY_NS, time.monotonic_ns())
+        worker.sleep_until(due)
 
 
 def sink(worker: Worker, s: socket.socket, flow: Flow) -> None:

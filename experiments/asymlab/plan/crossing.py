@@ -121,6 +121,12 @@ class Flow(Crossing):
         "took until all data and the FIN were acknowledged.",
         json_schema_extra={"without": "data without end"},
     )
+    app_rate: Rate | None = Field(
+        None,
+        ge=8000,
+        description="The application writes so much, a part each 10 ms, and later nothing that it missed.",
+        json_schema_extra={"without": "without a limit"},
+    )
     source_sysctls: dict[str, Sysctl] = Field(
         {}, description='Settings of its source host, over those of all hosts: `{ "net.ipv4.tcp_sack" = 0 }`.'
     )

@@ -468,6 +468,8 @@ class Scenario(Model):
                 raise ValueError(f"flows.{i}.reply: cannot be with run.verify")
             if flow.size and (flow.reply or flow.stop is not None):
                 raise ValueError(f"flows.{i}.size: cannot be with reply or stop")
+            if flow.app_rate and (flow.reply or flow.size or self.run.verify):
+                raise ValueError(f"flows.{i}.app_rate: cannot be with reply, size or run.verify")
             within, key = (self.run.start_jitter, "run.start_jitter")
             if flow.start_within is not None:
                 within, key = flow.start_within, f"flows.{i}.start_within"

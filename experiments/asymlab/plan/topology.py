@@ -406,6 +406,7 @@ class Builder:
             times = (start, _seconds(flow.stop), _seconds(flow.resume))
             entry = job.Flow(len(self.flows), src, dst, addr[src], addr[dst], flow.controller, *times)
             entry = replace(entry, reply_bytes=flow.reply, size_bytes=flow.size, every_s=_seconds(flow.every))
+            entry = replace(entry, write_bytes=flow.app_rate and flow.app_rate // 800)
             self.flows.append(entry)
 
     def probe(self, flow: Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
