@@ -37,6 +37,10 @@ KINDS: dict[str, dict] = {
         "controllers": {"fast": {"alpha": 20}},
         "changes": [{"at": "2s", "controller": "fast", "set": {"alpha": 40}}],
     },
+    "trace": {
+        "flow": {"controller": "cubic"},
+        "forward": {"rate": None, "trace": {"kind": "lte", "rate": "10mbit", "length": "5s", "seed": 3}},
+    },
     "many": {"flow": {"controller": "taichung", "count": 20}, "profile": "tuned"},
     "large": {"flow": {"controller": "bbr", "count": 110}, "profile": "linux"},  # in a guest of more memory
 }
@@ -89,7 +93,7 @@ def test_each_of_many_jobs_leaves_the_bytes_of_a_guest_of_its_own(place, planned
     tasks = {name: planned(**parts) for name, parts in KINDS.items()}
     own = {name: alone(task) for name, task in tasks.items()}
     assert len({files["trace.bin"] for files in own.values()}) == len(own)
-    order = ["loss", "object", "parameters", "many", "object", "loss", "many", "parameters"]
+    order = ["loss", "object", "parameters", "many", "trace", "object", "loss", "trace", "many", "parameters"]
     for name in order:
         assert place.files(tasks[name]) == own[name], name
     assert len(place.machines) == 1
