@@ -10,7 +10,6 @@ import pytest
 
 from asymlab import LabError
 from asymlab.conformance.explore import draw, explore, invariants, shrink, silence
-from asymlab.conformance.explore.guide import Guide
 from asymlab.conformance.explore.view import View
 from asymlab.controllers import LINUX, built_in
 from asymlab.machine import image
@@ -324,7 +323,7 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
         changes=[{"at": "1s", "direction": "forward", "delay": "30ms"}],
         run={"duration": "40s", "measure_from": "6s"},
     )
-    tally = explore.explore([{"long": tree}], 1, guest, Guide())
+    tally = explore.explore({"long": tree}, 1, guest)
     assert tally.counts["silence"] == 1 == tally.runs
     file = folder / "silence-frozen-long.toml"
     assert shrink.size(tomllib.loads(file.read_text())) < shrink.size(tree)
@@ -506,5 +505,5 @@ def test_large_packets_on_a_path_without_delay(folder):
 def test_a_few_random_paths(folder, monkeypatch):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
     guest = image.open_image(LAB)
-    tally = explore.explore([explore.Paths(20, [], guest).drawn(COUNT)], None, guest, Guide())
+    tally = explore.explore(explore.Paths(20, [], guest).drawn(COUNT), None, guest)
     assert tally.runs == COUNT and tally.broken == []

@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
 
 from ..conformance.explore import explore
-from ..conformance.explore.guide import Guide
 from ..conformance.kernels import check
 from ..conformance.kernels.outcome import KERNELS
 from ..options import Command, add_machine_options, given_file, image_of, positive
@@ -40,19 +38,15 @@ def explore_options(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--controller", action="append", default=[], metavar="NAME", help="these of bpf/, or files; repeatable [all]"
     )
-    p.add_argument("--guided", action="store_true", help="vary paths that showed what none before had")
     add_machine_options(p, fresh=False)
 
 
 def do_explore(args) -> int:
-    guest, guide = image_of(args), Guide()
-    generations: Iterable[explore.Generation]
-    if args.files:
-        generations = [explore.read(args.files)]
-    else:
-        paths = explore.Paths(args.seed, args.controller, guest)
-        generations = paths.guided(args.count, guide) if args.guided else [paths.drawn(args.count)]
-    return bool(explore.explore(generations, args.jobs, guest, guide).broken)
+    guest = image_of(args)
+    trees = (
+        explore.read(args.files) if args.files else explore.Paths(args.seed, args.controller, guest).drawn(args.count)
+    )
+    return bool(explore.explore(trees, args.jobs, guest).broken)
 
 
 COMMANDS = (

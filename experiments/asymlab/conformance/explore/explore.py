@@ -2,8 +2,7 @@
 """Random scenarios, and what must hold in each whatever it is: `asymlab explore`.
 
 A seed and a number draw a scenario: path, flows, controllers with parameters, what changes under way. It is a plain
-file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats to the byte. A guided search also varies
-the paths that showed what none before had (guide.py). Each run is judged:
+file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats to the byte. Each run is judged:
 
     content   every byte that arrived is the one that was sent there
     broken    no connection ends
@@ -27,10 +26,9 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import random
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -49,7 +47,6 @@ from ...run import local
 from ...run.cost import survey
 from ...run.tasks import has_dualpi2, plan_runs
 from .draw import OBJECT, Facts, draw, facts
-from .guide import GENERATION, Guide, Signature, signature
 from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
 from .silence import all_arrived, silence_limit
@@ -92,7 +89,6 @@ class Tally:
     counts: Counter = field(
         default_factory=Counter
     )  # by invariant; "silence judged", "close judged" and "floor judged" say how often there was a limit
-    signatures: dict[str, Signature] = field(default_factory=dict)  # by the path's name
 
     def line(self) -> str:
         n = self.counts
@@ -101,7 +97,7 @@ class Tally:
             f"{self.runs} paths, {len(self.invalid)} invalid by the lab itself, "
             f"{len(self.broken)} failures{': ' + found if found else ''}; {n['flows']} flows, "
             f"{n['silence judged']} with a limit to silence, {n['close judged']} that closed, "
-            f"{n['floor judged']} with a floor; {len(frozenset().union(*self.signatures.values()))} marks of counters"
+            f"{n['floor judged']} with a floor"
         )
 
 
@@ -125,7 +121,6 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
         )
         tally.counts["close judged"] += sum(all_arrived(v, job) is not None for job, _ in v.flows())
         tally.counts["floor judged"] += floor_of(v) is not None
-        tally.signatures[name] = signature(result)
     for broken in found:
         tally.counts[broken.invariant] += 1
         tally.broken.append(f"{name}: {broken.invariant} ({broken.controller}): {broken.words}")
@@ -163,29 +158,21 @@ def run_all(cases: dict[str, Case], jobs: int | None, guest: image.Image, tally:
                 console.print(tally.line())
 
 
-Generation = dict[str, dict]  # scenarios by their names
+Trees = dict[str, dict]  # scenarios by their names
 
 
-def search(
-    generations: Iterable[Generation], jobs: int | None, guest: image.Image, guide: Guide, tally: Tally
-) -> Iterator[tuple[Generation, list[tuple[str, Broken]]]]:
-    """Each generation with the invariants that it broke. The guide learns from one before the next is drawn."""
-    for trees in generations:
-        broken = list(run_all({name: written(tree, name) for name, tree in trees.items()}, jobs, guest, tally))
-        for name, tree in trees.items():  # in their order, whichever ended first
-            guide.learn(name, tree, tally.signatures.get(name, frozenset()))
-        yield trees, broken
+def search(trees: Trees, jobs: int | None, guest: image.Image, tally: Tally) -> list[tuple[str, Broken]]:
+    """The invariants that each breaks."""
+    return list(run_all({name: written(tree, name) for name, tree in trees.items()}, jobs, guest, tally))
 
 
-def explore(generations: Iterable[Generation], jobs: int | None, guest: image.Image, guide: Guide) -> Tally:
+def explore(trees: Trees, jobs: int | None, guest: image.Image) -> Tally:
     """Judge scenarios, and shrink the first of each kind of failure."""
-    tally, failed, shrunk = Tally(), [], set()
-    for trees, broken in search(generations, jobs, guest, guide, tally):
-        failed += [(name, trees[name], one) for name, one in broken]
-    for name, tree, one in failed:
+    tally, shrunk = Tally(), set()
+    for name, one in search(trees, jobs, guest, tally):
         if (one.invariant, one.controller) not in shrunk:
             shrunk.add((one.invariant, one.controller))
-            file = smallest(tree, f"{one.invariant}-{one.controller}-{name}", one, guest)
+            file = smallest(trees[name], f"{one.invariant}-{one.controller}-{name}", one, guest)
             console.print(f"{name}: {one.invariant} ({one.controller}), the smallest found: {repeat_line(file, guest)}")
     console.print(tally.line())
     return tally
@@ -220,20 +207,8 @@ class Paths:
         newer = set(built_in(BUILT)) - {*objects.built_for(series(kernel)), *self.controllers}
         return with_files(without_newer(tree, newer), self.wanted)
 
-    def drawn(self, count: int) -> Generation:
-        """The first so many."""
-        return {f"{self.seed}-{number}": self.fitted(self.draw(number)) for number in range(count)}
-
-    def guided(self, count: int, guide: Guide) -> Iterator[Generation]:
-        """The same number, a generation at a time; some are variations of paths that the guide has kept until then."""
-        alone = {name for name in self.known if self.known[name].alone}
-        for first in range(0, count, GENERATION):
-            generation = {}
-            for number in range(first, min(first + GENERATION, count)):
-                name = f"{self.seed}-{number}"
-                tree = guide.next(name, random.Random(f"{name} guided"), self.draw(number), alone)
-                generation[name] = self.fitted(tree)
-            yield generation
+    def drawn(self, count: int, first: int = 0) -> Trees:
+        return {f"{self.seed}-{number}": self.fitted(self.draw(number)) for number in range(first, first + count)}
 
 
 def with_dualpi2(tree: dict) -> dict:
@@ -268,7 +243,7 @@ def with_files(tree: dict, wanted: dict[str, str]) -> dict:
     return tree | {"controllers": given | {name: file | given.get(name, {}) for name, file in files.items()}}
 
 
-def read(files: list[Path]) -> dict[str, dict]:
+def read(files: list[Path]) -> Trees:
     """Scenarios that somebody wrote, each with one case."""
     trees = {}
     for file in files:

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
+"""Faults that are planted in our laws."""
+
+from __future__ import annotations
+
+import pytest
+
+from asymlab.conformance.explore import explore
+from asymlab.machine import image
+from tests.lab import planted
+from tests.shared import LAB
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setattr(explore, "FOLDER", tmp_path / "explore")
+    return tmp_path
+
+
+@pytest.mark.parametrize("fault", planted.LAWS)
+def test_a_planted_fault_compiles(fault, tmp_path):
+    assert planted.planted(fault, tmp_path).stat().st_size > 10_000
+
+
+@pytest.mark.lab
+def test_a_law_that_cuts_to_no_packet_is_found(folder):
+    """A mark finds a window of one packet."""
+    guest = image.open_image(LAB)
+    name = f"{planted.SEED}-4"
+    tree = explore.Paths(planted.SEED, [str(planted.planted("least", folder))], guest).drawn(5)[name]
+    tally = explore.Tally()
+    broken = explore.search({name: tree}, 1, guest, tally)
+    assert {one.invariant for _, one in broken} == {"log"} and "WARNING" in broken[0][1].words, broken
