@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import shutil
@@ -356,20 +357,33 @@ def test_nodes_take_the_time_that_no_cpu_takes(scenario_file):
 # --- the cage ------------------------------------------------------------------------------
 
 
+def hostile_image(folder, caged: str, *defines: str) -> image.Image:
+    """An image whose kernel is the program that tries to get out."""
+    folder.mkdir(exist_ok=True)
+    (folder / "root.cpio").write_bytes(b"x")
+    place = "/linux" if caged == Cage.BUBBLEWRAP.value else folder / "linux"
+    options = [f"-D{d}" for d in (*defines, f'LINUX="{place}"', *["CAGED"] * (caged != Cage.NONE.value))]
+    subprocess.run(["gcc", "-O1", "-static", "-o", folder / "linux", *options, ESCAPE], check=True)
+    return image.Image(folder, image.NATIVE, "0.0", "uml", "0" * 64, {}, 10, "", 0)
+
+
+@contextlib.contextmanager
+def prey(folder):
+    """A file, a port and a process that such a program tries to reach, as words for the compiler."""
+    secret = folder / "secret"
+    secret.write_text("mine")
+    with socket.create_server(("127.0.0.1", 0)) as port:
+        victim = subprocess.Popen(["sleep", "60"])
+        try:
+            yield f'SECRET="{secret}"', f'FOLDER="{folder}"', f"PORT={port.getsockname()[1]}", f"PID={victim.pid}"
+        finally:
+            victim.kill()
+            victim.wait()
+
+
 @pytest.fixture
 def fake_image(tmp_path):
-    """An image whose kernel is the program that tries to get out."""
-
-    def build(*defines: str) -> image.Image:
-        folder = tmp_path / "image"
-        folder.mkdir(exist_ok=True)
-        (folder / "root.cpio").write_bytes(b"x")
-        place = "/linux" if on_uml.cage() is Cage.BUBBLEWRAP else folder / "linux"
-        options = [f"-D{d}" for d in (*defines, f'LINUX="{place}"')]
-        subprocess.run(["gcc", "-O1", "-static", "-o", folder / "linux", *options, ESCAPE], check=True)
-        return image.Image(folder, image.NATIVE, "0.0", "uml", "0" * 64, {}, 10, "", 0)
-
-    return build
+    return lambda *defines: hostile_image(tmp_path / "image", on_uml.cage().value, *defines)
 
 
 @pytest.fixture
@@ -398,17 +412,9 @@ MAY = {"read what it may read", "fork"}
 def test_what_breaks_out_of_a_guest_sits_in_a_cage(tmp_path, begun, fake_image, use_cage, caged):
     """Without the cage it does most of it: these are tries that succeed elsewhere."""
     use_cage(caged)
-    secret = tmp_path / "secret"
-    secret.write_text("mine")
-    with socket.create_server(("127.0.0.1", 0)) as port:
-        victim = subprocess.Popen(["sleep", "60"])
-        try:
-            words = f'SECRET="{secret}"', f'FOLDER="{tmp_path}"', f"PORT={port.getsockname()[1]}", f"PID={victim.pid}"
-            process = on_uml.Process(fake_image(*words, *["CAGED"] * (caged != "none")), begun)
-            process.await_end(30)
-        finally:
-            victim.kill()
-            victim.wait()
+    with prey(tmp_path) as words:
+        process = on_uml.Process(fake_image(*words), begun)
+        process.await_end(30)
     lines = process.console().splitlines()
     assert lines[-1] == "tried all"
     did = {line.removeprefix("did: ") for line in lines[:-1]}
@@ -431,7 +437,7 @@ def test_a_guest_has_the_hosts_calls_that_a_kernel_needs(begun, fake_image, monk
     use_cage(caged)
     if not filtered:
         monkeypatch.setattr(syscalls, "filter_program", lambda _: struct.pack("<HBBI", 6, 0, 0, syscalls.ALLOW))
-    process = on_uml.Process(fake_image('SECRET="/x"', 'FOLDER="/x"', "PORT=1", f"PID={1 << 20}", "CAGED"), begun)
+    process = on_uml.Process(fake_image('SECRET="/x"', 'FOLDER="/x"', "PORT=1", f"PID={1 << 20}"), begun)
     process.await_end(30)
     did = {line.removeprefix("did: ") for line in process.console().splitlines()} - {"tried all"}
     if filtered:

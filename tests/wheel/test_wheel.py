@@ -16,6 +16,8 @@ import zipfile
 import pytest
 
 from asymlab import needs
+from asymlab.cage import CAGE
+from tests.machine.test_uml import MAY, hostile_image, needs_cage, prey
 from tests.scenarios import SCENARIO
 from tests.shared import BUILD, CAGES, REPO, one_line, run
 from tests.wheel.conftest import build
@@ -218,6 +220,29 @@ def test_it_runs_where_nothing_is_installed_with_the_bytes_of_a_clone(installed,
     of_clone = run(f"{REPO}/{CANARY}", "6.12-uml").record
     assert json.loads(record.read_text())["result_sha256"] == of_clone["result_sha256"]
     assert [f.name for f in (tmp_path / "home").glob("image/*")] == []
+
+
+@needs_engine
+@needs_cage
+@pytest.mark.parametrize("cage", CAGES)
+def test_what_breaks_out_of_its_guest_sits_in_a_cage(installed, tmp_path, cage):
+    """The tries of tests/machine, by the package's own files."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run/shared").write_bytes(bytes(100))
+    code = """
+import sys
+from pathlib import Path
+from asymlab.machine import image, on_uml
+guest = image.Image(Path(sys.argv[1]), image.NATIVE, "0.0", "uml", "0" * 64, {}, 10, "", 0)
+process = on_uml.Process(guest, Path(sys.argv[2]))
+process.await_end(30)
+print(process.console().strip())
+"""
+    with prey(tmp_path) as words:
+        folder = hostile_image(tmp_path / "image", cage, *words).folder
+        p = installed("-c", code, folder, tmp_path / "run", env={CAGE: cage})
+    did = {line.removeprefix("did: ") for line in p.stdout.splitlines()}
+    assert did == MAY | {"tried all"}, p.stderr
 
 
 @needs_engine
