@@ -26,6 +26,7 @@ enum {
 	DRIFT = 20000, /* two clocks part by a 20,000th of the time (50 ppm) at most */
 	TICK_NS = 1000000,
 	LOOK_BACK = 25, /* bins: half a second */
+	ENTRY_NS = 1000000, /* from one new entry to the next: it stays for seconds, whoever else wants its room */
 	OUTGOING = 4, /* of skb->pkt_type; 0: it is for this host */
 };
 
@@ -222,6 +223,9 @@ leaves(struct __sk_buff *skb, const struct packet *p, struct uplink_bin *b, u64 
 	if (p->h.flags & RST || !timestamps(skb, p->at, &p->h, stamps))
 		return;
 	if (!c || p->h.flags & SYN) {
+		if (!c && now - seen.entry_ns < ENTRY_NS)
+			return;
+		seen.entry_ns = now;
 		bpf_map_update_elem(&connections, &p->of, (const void *)&unknown, BPF_ANY);
 		c = bpf_map_lookup_elem(&connections, &p->of);
 		if (!c)

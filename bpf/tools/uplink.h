@@ -23,6 +23,7 @@ struct uplink_seen {
 	unsigned int bytes; /* of all packets that have left */
 	unsigned long long waits_ns; /* when the first data left that nobody has answered; 0: none waits */
 	unsigned long long rtt_ns; /* of the last answers, smoothed */
+	unsigned long long entry_ns; /* when the last connection got an entry */
 };
 
 /* Why the rate is as it is. */

@@ -29,7 +29,6 @@
 #define RTT_CHANGE 0.1  /* nor this one of the RTT */
 #define RTT_LEAST 0.01
 #define RTT_MOST 1      /* s: a far end that answers late makes CAKE's queues no longer than by this */
-#define SLACK 0.06      /* s, beyond the RTT: receivers wait with ACKs */
 
 const char *const uplink_causes[UPLINK_CAUSES] = {
 	[UPLINK_SEARCH] = "search", [UPLINK_IDLE] = "idle",       [UPLINK_GROWTH] = "growth", [UPLINK_QUEUE] = "queue",
@@ -365,20 +364,6 @@ void uplink_close(struct uplink *u)
 
 /* --- the loop --------------------------------------------------------------------------------------------------- */
 
-static void view(struct uplink_view *v, const struct uplink_seen *seen, __u64 now)
-{
-	__u64 number = now / UPLINK_BIN_NS - LAW_BINS;
-	double rtt = seen->rtt_ns / 1e9;
-
-	for (int i = 0; i < LAW_BINS; i++, number++) {
-		const struct uplink_bin *b = &seen->bins[number % UPLINK_BINS];
-
-		v->bins[i] = b->number == number ? *b : (struct uplink_bin){ .number = number };
-	}
-	v->rtt = rtt;
-	v->silence = seen->waits_ns && seen->waits_ns < now ? fmax((now - seen->waits_ns) / 1e9 - rtt - SLACK, 0) : 0;
-}
-
 static int tell_meter(struct uplink *u, double none)
 {
 	struct uplink_told *now = &u->now;
@@ -443,7 +428,7 @@ static int tick(struct uplink *u, __u64 *due)
 		*due = now;
 	if (bpf_map_lookup_elem(bpf_map__fd(section_of(&u->meter, ".bss")), &zero, &seen))
 		return fail_meter("its table");
-	view(&v, &seen, now);
+	uplink_law_view(&v, &seen, now);
 	none = uplink_law_tick(&u->law, &v);
 	if (tell_meter(u, none) || obey(u, v.rtt))
 		return -1;

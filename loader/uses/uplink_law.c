@@ -23,6 +23,21 @@
 #define DRAIN 0.4 /* s: a queue of 60 ms is gone in half of it, and one of 120 ms, as slow modems have, at its end */
 #define LEAST_DRAIN 0.7 /* of the capacity */
 #define SILENCE 0.04 /* s */
+#define SLACK 0.06 /* s, beyond the RTT: receivers wait with ACKs */
+
+void uplink_law_view(struct uplink_view *v, const struct uplink_seen *seen, unsigned long long now)
+{
+	unsigned long long number = now / UPLINK_BIN_NS - LAW_BINS;
+	double rtt = seen->rtt_ns / 1e9;
+
+	for (int i = 0; i < LAW_BINS; i++, number++) {
+		const struct uplink_bin *b = &seen->bins[number % UPLINK_BINS];
+
+		v->bins[i] = b->number == number ? *b : (struct uplink_bin){ .number = number };
+	}
+	v->rtt = rtt;
+	v->silence = seen->waits_ns && seen->waits_ns < now ? fmax((now - seen->waits_ns) / 1e9 - rtt - SLACK, 0) : 0;
+}
 
 void uplink_law_begin(struct uplink_law *l, double least, double most, double rate)
 {
@@ -310,7 +325,7 @@ double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 	bool busy = sent > USED * l->rate;
 
 	learn_noise(l, v);
-	learn_capacity(l, v, queue, lost);
+	learn_capacity(l, v, queue, fmax(lost - l->usual, 0)); /* those of a radio have passed the modem's queue */
 	l->sent[l->ticks % LAW_PEAKS] = sent;
 	none = check_base(l, v, queue);
 	l->queues[l->ticks % LAW_PEAKS] = none ? 0 : queue;

@@ -5,7 +5,7 @@
  * Two packets that both found a queue left the shaper at t1 < t2 and waited q1 and q2. Between t1 + q1 and t2 + q2 the modem was never
  * idle, so in that time it sent what the shaper sent between t1 and t2, B bits:
  *
- *     C = B (1 - p) / (t2 + q2 - t1 - q1)     capacity, bit/s; p: the share of the data that was lost behind the shaper
+ *     C = B (1 - p) / (t2 + q2 - t1 - q1)     capacity, bit/s; p: the share of the data that a queue behind the shaper lost
  *     R = C (1 + (target - q) / window)       rate of the shaper, from 0.3 C to 1.05 C, and from `least` to `most`
  *
  * Packets that found no queue tell a least of C: their bits over the time from the first to the last.
@@ -70,6 +70,8 @@ struct uplink_view {
 	double silence; /* s beyond the RTT, for which nothing of what left was answered */
 };
 
+/* The bins till `now`, by CLOCK_MONOTONIC. */
+void uplink_law_view(struct uplink_view *v, const struct uplink_seen *seen, unsigned long long now);
 /* `rate` 0: not known. */
 void uplink_law_begin(struct uplink_law *l, double least, double most, double rate);
 /* Sets the rate anew. Returns how much of the queue that is measured is none, s: the bases are too low by that; 0: nothing is known of it. */

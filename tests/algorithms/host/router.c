@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * thin_router.bpf.c, with the helpers as net/core/filter.c and kernel/bpf/hashtab.c have them.
+ * thin_router.bpf.c on a device.
  *
  * Reads records and answers each with a byte, 1: it passed.
  *     'E' or 'I'   a packet leaves, or comes: u64 time in us, u16 tag (VLAN; 0xffff: none), u16 gso_size, u8 own socket, u16 length, bytes
@@ -9,75 +9,7 @@
  *     'N'          forget all
  *     'F'          what was answered so far goes out
  */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <kernel.bpf.h>
-
-static u64 now_ns;
-
-static unsigned long long bpf_ktime_get_ns(void)
-{
-	return now_ns;
-}
-
-static struct {
-	u8 *bytes; /* no more of them than the packet has: what is read beyond is seen */
-	u32 len;
-} packet;
-
-static long bpf_skb_load_bytes_(const struct __sk_buff *skb, u32 offset, void *to, u32 len)
-{
-	if (offset > packet.len || len > packet.len - offset)
-		return -14;
-	memcpy(to, packet.bytes + offset, len);
-	return 0;
-}
-#define bpf_skb_load_bytes bpf_skb_load_bytes_
-
-enum { ENTRIES = 64, KEY_MAX = 64, VALUE_MAX = 512 };
-
-static struct {
-	u8 key[KEY_MAX];
-	_Alignas(8) u8 value[VALUE_MAX];
-	u64 used; /* 0: never */
-} entries[ENTRIES];
-static u64 uses;
-
-static void *lookup(const void *key, u32 size)
-{
-	for (int i = 0; i < ENTRIES; i++)
-		if (entries[i].used && !memcmp(entries[i].key, key, size)) {
-			entries[i].used = ++uses;
-			return entries[i].value;
-		}
-	return NULL;
-}
-
-static long update(const void *key, u32 key_size, const void *value, u32 size)
-{
-	int oldest = 0;
-
-	if (!lookup(key, key_size)) {
-		for (int i = 0; i < ENTRIES; i++)
-			if (entries[i].used < entries[oldest].used)
-				oldest = i;
-		memcpy(entries[oldest].key, key, key_size);
-		entries[oldest].used = ++uses;
-	}
-	memcpy(lookup(key, key_size), value, size);
-	return 0;
-}
-
-#define bpf_map_lookup_elem(map, at) ((__typeof__((map)->value))lookup(at, sizeof(*(map)->key)))
-#define bpf_map_update_elem(map, at, to, flags) update(at, sizeof(*(map)->key), to, sizeof(*(map)->value))
-#define bpf_skc_to_tcp_sock(sk) NULL
-#define bpf_sk_fullsock(sk) (sk)
-
-#include <declare.bpf.h>
-#undef PARAM /* not constant: here nobody sets them before the program is loaded */
-#define PARAM(type, name, value, min, max, unit, doc) volatile type name = value
+#include "router.h"
 
 #include <tools/thin_router.bpf.c>
 
@@ -137,39 +69,11 @@ static void tell(void)
 	printf("}\n");
 }
 
-struct record {
-	u64 time;
-	u16 tag, gso;
-	u8 own;
-	u16 len;
-} __attribute__((packed));
-
-static bool take(void *to, size_t size)
-{
-	return fread(to, 1, size, stdin) == size;
-}
-
 static int forward(char way)
 {
-	struct bpf_sock own;
-	struct __sk_buff skb = {};
-	struct record r;
-	int verdict;
+	struct __sk_buff skb = take_packet();
+	int verdict = way == 'E' ? thin_egress(&skb) : thin_ingress(&skb);
 
-	if (!take(&r, sizeof(r)))
-		exit(2);
-	packet.bytes = malloc(r.len);
-	packet.len = r.len;
-	if (!take(packet.bytes, r.len))
-		exit(2);
-	now_ns = r.time * 1000;
-	skb.len = r.len;
-	skb.gso_size = r.gso;
-	skb.vlan_present = r.tag != 0xffff;
-	skb.vlan_tci = skb.vlan_present ? r.tag : 0;
-	skb.sk = r.own ? &own : NULL;
-	verdict = way == 'E' ? thin_egress(&skb) : thin_ingress(&skb);
-	free(packet.bytes);
 	if (verdict != NEXT && !(verdict == DROP && way == 'E'))
 		abort();
 	return verdict == NEXT;
@@ -181,11 +85,11 @@ int main(void)
 	u64 value;
 	u16 len;
 
-	while (take(&way, 1)) {
+	while (input(&way, 1)) {
 		int answer = 1;
 
 		if (way == 'S') {
-			if (!take(&value, 8) || !take(&len, 2) || len >= sizeof(name) || !take(name, len))
+			if (!input(&value, 8) || !input(&len, 2) || len >= sizeof(name) || !input(name, len))
 				exit(2);
 			name[len] = 0;
 			set(name, value);
