@@ -17,7 +17,13 @@ from tests.live.harness import compile_bpf
 from tests.shared import LAB, REPO
 
 PATCHES = Path(__file__).parent
-LAWS = {"rounding": "bbr3", "least": "fast", "mss": "formosa", "undo": "pseudorate"}  # where a fault is planted
+LAWS = {  # where a fault is planted
+    "growth": "fusion",
+    "least": "fast",
+    "mss": "formosa",
+    "rounding": "bbr3",
+    "undo": "pseudorate",
+}
 SEED, PATHS = 57, 96
 PART = 16  # paths between two looks at what they broke
 
