@@ -87,10 +87,10 @@ struct {
 	__type(value, struct start);
 } starts SEC(".maps");
 
-/* Does slow_start rule? */
-static __always_inline bool is_first_start(const struct tcp_sock *tp)
+/* Does another slow start rule? `mode` is slow_start, or what a controller takes for it. */
+static __always_inline bool is_first_start(const struct tcp_sock *tp, u32 mode)
 {
-	return slow_start && tp->snd_ssthresh > W_MAX;
+	return mode && tp->snd_ssthresh > W_MAX;
 }
 
 static __always_inline void start_round(struct start *s, const struct tcp_sock *tp)
@@ -194,17 +194,17 @@ static __always_inline void search_sample(struct start *s, const struct tcp_sock
 }
 
 /* Call in pkts_acked, with an RTT in us, more than 0. Without memory for its storage slow start is the stack's. */
-static __always_inline void start_sample(struct sock *sk, u32 rtt)
+static __always_inline void start_sample(struct sock *sk, u32 rtt, u32 mode)
 {
 	const struct tcp_sock *tp = tcp_sk(sk);
 	struct start *s;
 
-	if (!is_first_start(tp))
+	if (!is_first_start(tp, mode))
 		return;
 	s = bpf_sk_storage_get(&starts, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!s)
 		return;
-	if (slow_start == START_HYSTART)
+	if (mode == START_HYSTART)
 		hystart_sample(s, tp, rtt);
 	else
 		search_sample(s, tp, rtt);
@@ -247,9 +247,9 @@ static __always_inline u64 start_window(struct sock *sk, u64 w_q20, u32 acked, b
 }
 
 /* Call in init: nothing is left of an earlier time with this controller. */
-static __always_inline void start_init(struct sock *sk)
+static __always_inline void start_init(struct sock *sk, bool may_start)
 {
-	if (slow_start)
+	if (may_start)
 		bpf_sk_storage_delete(&starts, sk);
 }
 

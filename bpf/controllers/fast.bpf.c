@@ -223,7 +223,7 @@ static inline void other_start(struct fast *f, struct sock *sk, u32 acked)
 
 	f->w_q8 = f->step_from_q8 = f->step_to_q8 = min(w, (u64)window_limit(tp) << Q8);
 	cwnd_write(&f->s, tp, drained_window(&f->s, tp, f->w_q8 >> Q8, rtt_min_win_s));
-	if (is_first_start(tp))
+	if (is_first_start(tp, slow_start))
 		return;
 	tp->snd_ssthresh = W_MIN;
 	reload(f, tp);
@@ -237,9 +237,9 @@ void BPF_PROG(fast_init, struct sock *sk)
 
 	__builtin_memset(f, 0, sizeof(*f));
 	first_window(tp, init_cwnd);
-	start_init(sk);
+	start_init(sk, slow_start);
 	fair_init(sk);
-	if (!is_first_start(tp) && !in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
+	if (!is_first_start(tp, slow_start) && !in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
 		tp->snd_ssthresh = W_MIN; /* no slow start for the stack to see: the 2w of (1) takes its place */
 	reload(f, tp);
 	if (pacing)
@@ -283,7 +283,7 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 	rtt -= wait;
 	f->rtt_round = f->rtt_round ? min(f->rtt_round, rtt) : rtt;
 	average(f, sample, wait);
-	start_sample(sk, rtt);
+	start_sample(sk, rtt, slow_start);
 	fair_sample(sk, rtt);
 }
 
@@ -294,7 +294,8 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct fast *f = inet_csk_ca(sk);
 	bool due, over, taken = false;
 
-	if (!is_first_start(tp) && fair_acked(sk, &f->s, f->w_q8 >> Q8, acked, round_over(&f->s, tp), rtt_min_win_s))
+	if (!is_first_start(tp, slow_start) &&
+	    fair_acked(sk, &f->s, f->w_q8 >> Q8, acked, round_over(&f->s, tp), rtt_min_win_s))
 		return;
 	if (cwnd_changed(&f->s, tp)) {
 		COUNT(reloads);
@@ -302,7 +303,7 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		taken = f->s.cwnd;
 		reload(f, tp);
 	}
-	if (is_first_start(tp)) {
+	if (is_first_start(tp, slow_start)) {
 		other_start(f, sk, acked);
 		return;
 	}

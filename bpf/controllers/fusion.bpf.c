@@ -267,7 +267,7 @@ static inline void other_start(struct fusion *f, struct sock *sk, u32 acked, boo
 {
 	f->phase = SLOW_START;
 	f->w_q20 = f->reno_q20 = start_window(sk, f->w_q20, acked, grow);
-	if (!is_first_start(tcp_sk(sk)))
+	if (!is_first_start(tcp_sk(sk), slow_start))
 		halve_reno(f);
 	use_windows(f, tcp_sk(sk));
 }
@@ -284,7 +284,7 @@ void BPF_PROG(fusion_init, struct sock *sk)
 	f->reno_q20 = (u64)W_MAX << Q20;
 	reload(f, tp);
 	f->s.cwnd = tp->snd_cwnd;
-	start_init(sk);
+	start_init(sk, slow_start);
 	COUNT(flows);
 }
 
@@ -306,7 +306,7 @@ void BPF_PROG(fusion_pkts_acked, struct sock *sk, const struct ack_sample *sampl
 		look_anew(&f->s); /* RTTmin and B still hold; the open round measures nothing */
 	if (!forward_sample(&f->s, sk, sample, rtt_min_win_s, &wait))
 		return;
-	start_sample(sk, f->s.rtt_last - wait);
+	start_sample(sk, f->s.rtt_last - wait, slow_start);
 	rtt_q4 = (f->s.rtt_last - wait) << 4;
 	f->rtt_q4 = f->rtt_q4 ? (3ULL * f->rtt_q4 + rtt_q4) / 4 : rtt_q4;
 	if (wait | f->wait_q4)
@@ -332,7 +332,7 @@ void BPF_PROG(fusion_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 			sample_b(f, tp);
 		begin_round(f, tp);
 	}
-	if (is_first_start(tp)) {
+	if (is_first_start(tp, slow_start)) {
 		other_start(f, sk, acked, grow);
 		return;
 	}

@@ -45,6 +45,8 @@
  *    full queue never see RTTmin, and no queue of theirs: is_crowded().
  *    forward_delay: the wait of the ACKs is no queue (forward.bpf.h), RTTmin of (6) to (11) is longer by it. Nor does it
  *    count between ACKs: a sample spans the time in which they would have come without it.
+ *    noise_start: noise parts the ACKs of a small window, and InterACK is the flow's own time for a packet then. So the first slow
+ *    start is HyStart++ if noise shows in it.
  *  - Off by default:
  *    slow_start: the first slow start is another one, and (6) and (10) hold when it is over.
  *    span_q8: a longer sample has gaps between clumps in it. Losses of the air make gaps, too.
@@ -72,11 +74,13 @@ PARAM(u32, skip_first_gap, 1, 0, 2, "-",
       "1: the first gap of a round is no sample; 2: only until slow start has ended once; 0: it is one");
 TUNABLE(u32, coalesce_us, 200, 0, 100000, "us", "least span of a sample; span_q8 of RTTmin if that is more");
 PARAM(u32, span_q8, 1, 1, 256, "1/256", "least span of a sample, of RTTmin: 16 for ACKs that come in clumps");
+PARAM(u32, noise_start, 1, 0, 1, "-",
+      "1: in noise the first slow start is HyStart++ (RFC 9406); 0: never, as in the paper");
 PARAM(u32, rtt_min_win_s, 0, 0, 86400, "s",
       "after so long a flow drains its own queue, and measures RTTmin anew, for routes that change; 0: never, as in the paper");
 PARAM(u32, init_cwnd, 0, 0, 1024, "packets", "first window; 0: leave the stack's");
 
-PRESET(paper, "filter_mode=2 skip_first_gap=0 avg_weight_q8=252 own_q=0 forward_delay=0",
+PRESET(paper, "filter_mode=2 skip_first_gap=0 avg_weight_q8=252 own_q=0 forward_delay=0 noise_start=0",
        "the paper's numbers: many flows share evenly; but a path of more than some 200 packets is filled late or never");
 PRESET(policed, "loss_beta_percent=90",
        "policers: a loss at a flat RTT costs a tenth; a third of the goodput at 10 % random loss");
@@ -101,6 +105,9 @@ COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 #define CROWDED 2       /* % */
 #define LOSSES 16       /* so many tell how many are lost ... */
 #define LOSSES_MANY 80  /* ... and whether a smaller window helps */
+#define NOISE_ROUNDS 32 /* in the first of which noise tells */
+#define NOISY 255
+#define ENDLESS 0x7fffffff  /* ssthresh before a loss */
 #define HELD 1
 #define QUEUED 2        /* the loss found a queue; where ACKs wait, the RTT is to be followed */
 #define SENT_MOST 2048  /* packets: older ones tell no more */
@@ -114,18 +121,19 @@ struct taichung {
 	u32 wait;            /* of the latest RTT: its ACK's wait, us */
 	u32 mark_delivered;  /* delivered then, packets */
 	u32 lost, sent;      /* packets before those that is_crowded() counts */
-	u32 rtt_then;        /* RTTmin when it last became so, us ... */
-	u32 inter_ack_ns;    /* InterACK of (5); 0: no sample yet */
-	u32 inter_min_ns;    /* InterACK_min; 0: no sample yet */
-	u32 ideal_q4;        /* (6), packets << 4, at most 2^24; 0: unknown */
-	u32 net_q4;          /* (10) */
-	u8 percent_then;     /* ... and what was lost, % */
-	bool crowded;        /* losses are congestion, though the RTT is flat */
-	bool air;            /* they are not: a smaller window had no fewer */
-	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
-	bool left;           /* slow start has ended once */
-	u8 held;             /* 0, HELD or QUEUED: the last reduction was for congestion: no (6), (10) ... */
-	u8 held_saved;       /* ... and so before it, for undo */
+	u32 rtt_then; /* RTTmin when it last became so, us; before, that of the first packet in the last round ... */
+	u32 inter_ack_ns; /* InterACK of (5); 0: no sample yet */
+	u32 inter_min_ns; /* InterACK_min; 0: no sample yet */
+	u32 ideal_q4; /* (6), packets << 4, at most 2^24; 0: unknown */
+	u32 net_q4; /* (10) */
+	u8 percent_then; /* ... and what was lost, % */
+	u8 rounds; /* up to NOISE_ROUNDS; NOISY: noise in one of these */
+	bool crowded; /* losses are congestion, though the RTT is flat */
+	bool air; /* they are not: a smaller window had no fewer */
+	bool fresh; /* a sample has come since the last loss: (6) and (10) hold, not (11) */
+	bool left; /* slow start has ended once */
+	u8 held; /* 0, HELD or QUEUED: the last reduction was for congestion: no (6), (10) ... */
+	u8 held_saved; /* ... and so before it, for undo */
 };
 STATE(struct taichung);
 
@@ -198,6 +206,28 @@ static inline u32 base_rtt(const struct taichung *t)
 	return min(t->s.rtt_min + t->wait, t->s.rtt_last);
 }
 
+/*
+ * A round begins. Its first packet finds the queue of the window before, which does not shrink until a packet is lost or nothing is
+ * sent. So if its RTT is shorter than that of the round before, that is noise.
+ */
+static inline void look_for_noise(struct taichung *t, struct tcp_sock *tp, u32 rtt, bool idle)
+{
+	if (!noise_start || slow_start || t->rounds >= NOISE_ROUNDS || rates_of(tp)->lost)
+		return;
+	t->rounds++;
+	if (!idle && rtt + t->s.rtt_min / 16 < t->rtt_then) { /* 2^27 */
+		t->rounds = NOISY;
+		tp->snd_ssthresh = ENDLESS;
+	}
+	t->rtt_then = rtt;
+}
+
+/* A value of slow_start. */
+static inline u32 start_mode(const struct taichung *t)
+{
+	return t->rounds == NOISY ? START_HYSTART : slow_start;
+}
+
 /* (6) and (10). */
 static inline void find_thresholds(struct taichung *t)
 {
@@ -235,7 +265,7 @@ void BPF_PROG(taichung_init, struct sock *sk)
 	t->w_q20 = stack_window(tp) << Q20;
 	t->s.cwnd = tp->snd_cwnd;
 	round_start(&t->s, tp);
-	start_init(sk);
+	start_init(sk, slow_start || noise_start);
 	COUNT(flows);
 }
 
@@ -253,17 +283,20 @@ void BPF_PROG(taichung_pkts_acked, struct sock *sk, const struct ack_sample *sam
 	struct tcp_sock *tp = tcp_sk(sk);
 	struct taichung *t = inet_csk_ca(sk);
 
-	bool over = round_over(&t->s, tp);
+	bool over = round_over(&t->s, tp), idle = idle_ended(&t->s, tp, sample);
 	u32 rtt_min = t->s.rtt_min;
 
-	if (idle_ended(&t->s, tp, sample)) {
+	if (idle) {
 		t->mark = 0; /* no sample across the gap; the averages still hold */
 		look_anew(&t->s);
 	}
 	if (over)
 		round_start(&t->s, tp);
-	if (forward_sample(&t->s, sk, sample, rtt_min_win_s, &t->wait))
-		start_sample(sk, t->s.rtt_last - t->wait);
+	if (forward_sample(&t->s, sk, sample, rtt_min_win_s, &t->wait)) {
+		if (over)
+			look_for_noise(t, tp, t->s.rtt_last - t->wait, idle);
+		start_sample(sk, t->s.rtt_last - t->wait, start_mode(t));
+	}
 	if (t->s.rtt_min > rtt_min) /* it has aged, and with it what was measured on the same path */
 		t->inter_min_ns = 0;
 	if (in_recovery(inet_csk(sk)) || !may_grow(tp) || drains(&t->s, tp, rtt_min_win_s))
@@ -284,9 +317,9 @@ void BPF_PROG(taichung_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		t->w_q20 = stack_window(tp) << Q20;
 	}
 	find_thresholds(t);
-	if (is_first_start(tp)) {
+	if (is_first_start(tp, start_mode(t))) {
 		t->w_q20 = start_window(sk, t->w_q20, acked, may_grow(tp));
-		t->left = !is_first_start(tp);
+		t->left = !is_first_start(tp, start_mode(t));
 		use_window(t, tp);
 		return;
 	}

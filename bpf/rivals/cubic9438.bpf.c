@@ -124,7 +124,7 @@ void BPF_PROG(cubic9438_init, struct sock *sk)
 	__builtin_memset(c, 0, sizeof(*c));
 	c->w_q20 = stack_window(tp) << Q20;
 	c->s.cwnd = tp->snd_cwnd;
-	start_init(sk);
+	start_init(sk, slow_start);
 	COUNT(flows);
 }
 
@@ -141,7 +141,7 @@ void BPF_PROG(cubic9438_pkts_acked, struct sock *sk, const struct ack_sample *sa
 			c->now.stamp += tp->tcp_mstamp - last;
 	}
 	if (rtt_sample(&c->s, tp, sample, 0))
-		start_sample(sk, c->s.rtt_last);
+		start_sample(sk, c->s.rtt_last, slow_start);
 }
 
 SEC("struct_ops/cubic9438_cong_avoid")
@@ -156,7 +156,7 @@ void BPF_PROG(cubic9438_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		c->w_q20 = stack_window(tp) << Q20;
 	}
 	w = c->w_q20 >> Q20;
-	if (is_first_start(tp)) {
+	if (is_first_start(tp, slow_start)) {
 		c->w_q20 = start_window(sk, c->w_q20, acked, may_grow(tp));
 		acked = 0;
 	} else if (!may_grow(tp)) {

@@ -38,6 +38,49 @@ def test_numbers_of_a_path(taichung):
     assert taichung.state()["tp"]["snd_ssthresh"] == 204  # nothing shrinks
 
 
+# Noise parts the ACKs of the first windows
+
+
+def rounds(taichung, rtts, now=0):
+    """The window at the end of each round, whose ACKs come each 2 ms, as from a path of 21 packets; the time."""
+    windows = []
+    for rtt in rtts:
+        windows.append(one_rtt(taichung, now, rtt * MS, gap=2 * MS)[-1])
+        now += rtt * MS + 2 * MS * windows[-1]
+    return windows, now
+
+
+@pytest.mark.parametrize("params, rtts, doubles", [
+    ({}, [40, 46, 40], True),
+    ({}, [40, 42, 40], False),  # a sixteenth of 40 ms is more
+    ({}, [40, 46, 52, 58], False),
+    ({"noise_start": 0}, [40, 46, 40], False),
+    ({}, [40] * 31 + [46, 40], False),
+])  # fmt: skip
+def test_noise_begins_another_start(taichung, params, rtts, doubles):
+    """The first ACK of a round that comes much earlier than that of the last is noise, so InterACK ends no start."""
+    taichung.start(params, now=0, tx_start=0)
+    windows, _ = rounds(taichung, [*rtts, rtts[-1]])
+    assert (windows[-1] > 1.5 * windows[-2]) == doubles, windows
+
+
+def test_an_idle_time_is_no_noise(taichung):
+    """The queue of what was sent before it is gone."""
+    taichung.start({}, now=0, tx_start=0)
+    _, now = rounds(taichung, [40, 46])
+    windows, _ = rounds(taichung, [40, 40], now + 10**6)
+    assert windows[-1] < 1.5 * windows[-2]
+
+
+def test_noise_after_a_loss_begins_none(taichung):
+    taichung.start({}, now=0, tx_start=0)
+    (*_, window), now = rounds(taichung, [40, 46])
+    taichung.batch([line("loss", n=1, now=now)])
+    recover(taichung, now=now + 46 * MS, rtt=46 * MS)
+    windows, _ = rounds(taichung, [40, 40], now + 100 * MS)
+    assert windows[-1] < 1.5 * window
+
+
 # From own_q packets queued on the flow's own rate gives ideal
 
 
