@@ -210,11 +210,17 @@ def packed(about: About, claims: list[Judged], runs: list[PublishedRun], points:
         },
         "claims": [c.model_dump(exclude_defaults=True) for c in claims],
         "values": [
-            {"runs": [number[s.key] for s in c.samples], "values": [s.value for s in c.samples]} for c in claims
+            {"runs": [number[s.key] for s in c.samples], "values": [significant(s.value) for s in c.samples]}
+            for c in claims
         ],
         "points": points,
     }
     return lzma.compress(json.dumps(data, separators=(",", ":")).encode(), filters=FOR_TEXT)
+
+
+def significant(value: float | None) -> float | None:
+    """Nine digits: more would be half of a file."""
+    return value if value is None else float(f"{value:.9g}")
 
 
 def verdicts(folder: Path) -> list[dict[str, Any]]:
