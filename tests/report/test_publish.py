@@ -38,6 +38,14 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path, snapshot, monkeypa
     assert one.claims[0].left_out == {RUNS[1]["name"]: "X-1 reno seed 2 is invalid: CPU"}
 
 
+def test_a_value_has_nine_digits(report, tmp_path):
+    publish.publish(report, tmp_path)
+    one = part.read(tmp_path / "fast")
+    one.claims[0].samples[:] = [Sample(1, RUN["name"], 2 / 3)]
+    (tmp_path / "fast" / records.DATA).write_bytes(publish.data(one))
+    assert part.read(tmp_path / "fast").claims[0].values == [0.666666667]
+
+
 def test_the_figures_that_a_page_shows(report, tmp_path):
     """They stay as they are, until --figures draws them anew."""
     docs = tmp_path / "docs"
