@@ -102,6 +102,11 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+def lacks(e: ModuleNotFoundError) -> None:
+    """A Python that its user has built may lack a part of its library: _lzma, where liblzma was not there."""
+    print(f"asymlab: {sys.executable}: no module {e.name}; install it, or take a Python that has it", file=sys.stderr)
+
+
 def main() -> None:
     try:
         args, others = parser().parse_known_args()
@@ -109,6 +114,9 @@ def main() -> None:
             args.parser.error(f"unrecognized arguments: {' '.join(others)}")
     except SystemExit as e:  # argparse's 2 would be a bad kernel
         sys.exit(max([2, *(command(name).failed for name in sys.argv[1:2] if name in COMMANDS)]) if e.code else e.code)
+    except ModuleNotFoundError as e:
+        lacks(e)
+        sys.exit(BROKEN)
     except Exception:
         sys.excepthook(*sys.exc_info())
         sys.exit(BROKEN)
@@ -130,6 +138,9 @@ def main() -> None:
         sys.exit(called.failed)
     except OSError as e:
         print(f"asymlab: {e.filename or 'system'}: {e.strerror or e}", file=sys.stderr)
+        sys.exit(called.failed)
+    except ModuleNotFoundError as e:
+        lacks(e)
         sys.exit(called.failed)
     except Exception:  # Python's own 1 would be an answer of some commands
         sys.excepthook(*sys.exc_info())

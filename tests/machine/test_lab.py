@@ -241,6 +241,13 @@ def test_no_qemu(scenario_file, tmp_path):
     one_line(p, "qemu-system-x86_64", "not installed", "make deps")
 
 
+@pytest.mark.parametrize("command", [("run",), ("publish", "--front")])
+def test_a_python_without_a_module(scenario_file, command):
+    code = "import sys; sys.modules['_lzma'] = None; from asymlab.cli import main; main()"
+    argv = [sys.executable, "-c", code, *command, *([scenario_file()] if command == ("run",) else [])]
+    one_line(subprocess.run(argv, capture_output=True, text=True, cwd=REPO), sys.executable, "no module _lzma")
+
+
 def test_image_that_is_not_made(scenario_file):
     one_line(asymlab("run", scenario_file(), "--image", "9.9"), "image 9.9: not made", "asymlab image --kernel 9.9")
 
