@@ -104,7 +104,11 @@ def parser() -> argparse.ArgumentParser:
 
 def lacks(e: ModuleNotFoundError) -> None:
     """A Python that its user has built may lack a part of its library: _lzma, where liblzma was not there."""
-    print(f"asymlab: {sys.executable}: no module {e.name}; install it, or take a Python that has it", file=sys.stderr)
+    if (e.name or "").startswith("asymlab"):
+        sys.excepthook(*sys.exc_info())
+    else:
+        text = f"{sys.executable}: no module {e.name}; install it, or take a Python that has it"
+        print(f"asymlab: {text}", file=sys.stderr)
 
 
 def main() -> None:
