@@ -107,7 +107,7 @@ COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 #define LOSSES_MANY 80  /* ... and whether a smaller window helps */
 #define NOISE_ROUNDS 32 /* in the first of which noise tells */
 #define NOISY 255
-#define ENDLESS 0x7fffffff  /* ssthresh before a loss */
+#define ENDLESS 0x7fffffff /* ssthresh before a loss */
 #define HELD 1
 #define QUEUED 2        /* the loss found a queue; where ACKs wait, the RTT is to be followed */
 #define SENT_MOST 2048  /* packets: older ones tell no more */
@@ -121,19 +121,19 @@ struct taichung {
 	u32 wait;            /* of the latest RTT: its ACK's wait, us */
 	u32 mark_delivered;  /* delivered then, packets */
 	u32 lost, sent;      /* packets before those that is_crowded() counts */
-	u32 rtt_then; /* RTTmin when it last became so, us; before, that of the first packet in the last round ... */
-	u32 inter_ack_ns; /* InterACK of (5); 0: no sample yet */
-	u32 inter_min_ns; /* InterACK_min; 0: no sample yet */
-	u32 ideal_q4; /* (6), packets << 4, at most 2^24; 0: unknown */
-	u32 net_q4; /* (10) */
-	u8 percent_then; /* ... and what was lost, % */
-	u8 rounds; /* up to NOISE_ROUNDS; NOISY: noise in one of these */
-	bool crowded; /* losses are congestion, though the RTT is flat */
-	bool air; /* they are not: a smaller window had no fewer */
-	bool fresh; /* a sample has come since the last loss: (6) and (10) hold, not (11) */
-	bool left; /* slow start has ended once */
-	u8 held; /* 0, HELD or QUEUED: the last reduction was for congestion: no (6), (10) ... */
-	u8 held_saved; /* ... and so before it, for undo */
+	u32 rtt_then;        /* RTTmin when it last became so, us ... */
+	u32 inter_ack_ns;    /* InterACK of (5); 0: no sample yet */
+	u32 inter_min_ns;    /* InterACK_min; 0: no sample yet */
+	u32 ideal_q4;        /* (6), packets << 4, at most 2^24; 0: unknown */
+	u32 net_q4;          /* (10) */
+	u8 percent_then;     /* ... and what was lost, % */
+	u8 rounds;           /* up to NOISE_ROUNDS; NOISY: noise in one of these */
+	bool crowded;        /* losses are congestion, though the RTT is flat */
+	bool air;            /* they are not: a smaller window had no fewer */
+	bool fresh;          /* a sample has come since the last loss: (6) and (10) hold, not (11) */
+	bool left;           /* slow start has ended once */
+	u8 held;             /* 0, HELD or QUEUED: the last reduction was for congestion: no (6), (10) ... */
+	u8 held_saved;       /* ... and so before it, for undo */
 };
 STATE(struct taichung);
 
@@ -208,7 +208,7 @@ static inline u32 base_rtt(const struct taichung *t)
 
 /*
  * A round begins. Its first packet finds the queue of the window before, which does not shrink until a packet is lost or nothing is
- * sent. So if its RTT is shorter than that of the round before, that is noise.
+ * sent. So if its RTT is shorter than that of the round before, rtt_then, that is noise.
  */
 static inline void look_for_noise(struct taichung *t, struct tcp_sock *tp, u32 rtt, bool idle)
 {
