@@ -169,7 +169,10 @@ static inline u32 law_rtt(const struct fusion *f)
 	return (f->rtt_q4 + f->wait_q4) >> 4;
 }
 
-/* An ACK waited, or the last one did. The average grows no faster than the window may, by what was acknowledged, as in slow start. */
+/*
+ * An ACK waited, or the last one did. The average grows no faster than the window may, by what was acknowledged. Slow start adds
+ * as much already.
+ */
 static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wait, u32 acked)
 {
 	u32 then = f->wait_q4 >> 4, rtt;
@@ -179,7 +182,7 @@ static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wa
 	f->wait_q4 = min((3ULL * f->wait_q4 + (wait << 4)) / 4, most);
 	wait = f->wait_q4 >> 4;
 	rtt = law_rtt(f);
-	if (wait < then || is_cwnd_limited(tp))
+	if (f->w_q20 >> Q20 >= tp->snd_ssthresh && (wait < then || is_cwnd_limited(tp)))
 		f->w_q20 = min(fit_window(f->w_q20 >> 4, rtt, then, wait) << 4, (u64)W_MAX << Q20);
 }
 

@@ -63,6 +63,13 @@ def test_a_wait_that_the_window_has_not_followed_is_no_queue(fusion):
         assert i - 1 < w_of(fusion) - 100 < i + 1
 
 
+def test_slow_start_adds_what_was_acknowledged_while_acks_wait(fusion):
+    at_rest(fusion, 10, flight=1000, ssthresh=W_MAX, ca__ack_way=20 * MS)
+    for i in range(1, 100):
+        reply = fusion.ack(now=10**6 + i * MS, rtt=400 * MS, rcv_tsval=1000 + i - 380)
+        assert reply["cwnd"] == int(w_of(fusion)) == 10 + i
+
+
 @pytest.mark.parametrize("stretch", [1, 7, 100])
 @pytest.mark.parametrize("rtt", [56 * MS, 400 * MS])
 def test_a_round_trip_of_acks_takes_away_the_queue_but_alpha(fusion, rtt, stretch):

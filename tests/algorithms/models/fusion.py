@@ -140,10 +140,11 @@ class Fusion(Model):
             self.note_wait(tp, wait, min(n, W_MAX))
 
     def note_wait(self, tp, wait, n):
-        """The average, and the window, which changes as the RTT does: it grows by what was acknowledged at most."""
+        """The average, and the window, which changes as the RTT does: it grows by what was acknowledged at most.
+        In slow start it grows so anyway."""
         most = int(16 * self.wait) + int(16 * (self.rtt + self.wait)) * n // max(int(self.w) + n, 1)
         then, self.wait = int(self.wait), min((int(48 * self.wait) + 16 * wait) // 4, most) / 16
-        if int(self.wait) < then or tp.limited:
+        if int(self.w) >= tp.snd_ssthresh and (int(self.wait) < then or tp.limited):
             self.slack["w"] += PART
             self.w = min(self.fit_window(self.w, int(self.rtt + self.wait), then, int(self.wait)), W_MAX)
 
