@@ -46,12 +46,36 @@ PARAM(u32, forward_delay, 1, 0, 1, "-",
 #define AGAIN_US (1u << 29)     /* 9 minutes: an eighth of all that tells before from after */
 #define LEAST_US 2500
 #define CLUMP_US 4000
+#define FALL_US 4000
+#define FALL_MS 1000
+
+/*
+ * The least way falls: an upload's queue is shorter, and its ACKs' wait was in rtt_min. Drift is slower. A step in which the RTT does
+ * not fall is one of the peer's clock. If rtt_min ages, that mends it.
+ */
+static __always_inline void follow_fall(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 way)
+{
+	u32 now = tp->tcp_mstamp / 1000, step = s->ack_way - way;
+	s32 fall;
+
+	if (now - s->fall_ms > FALL_MS) {
+		s->fall_ms = now;
+		s->fall_way = way;
+	} else if (step > LEAST_US && rtt + step / 4 > s->rtt_last) {
+		s->fall_way -= step;
+	}
+	fall = s->fall_way - way;
+	if (fall <= FALL_US)
+		return;
+	s->rtt_min -= min((u32)fall - LEAST_US, s->rtt_min / 4);
+	s->fall_way = way + LEAST_US;
+}
 
 /*
  * (1) and (2), us, of a way that is long by stamps of 1 ms. Clocks wrap at 2^32 us: the least way is a little before a way, far before,
  * or behind one that is not believed.
  */
-static __always_inline u32 long_way(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 clock)
+static __always_inline u32 long_way(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 clock, u32 age_s)
 {
 	u32 stamp = tp->rx_opt.rcv_tsval, tick = has_usec_timestamps(tp) ? 1 : 1000, way = clock - stamp * tick,
 	    wait = way - s->ack_way, most;
@@ -59,6 +83,8 @@ static __always_inline u32 long_way(struct sender *s, const struct tcp_sock *tp,
 	if (!forward_delay || !stamp) /* without a stamp the connection has no timestamps */
 		return 0;
 	if (!s->ack_way || wait > -AGAIN_US) {
+		if (!age_s)
+			follow_fall(s, tp, rtt, way);
 		s->ack_way = way;
 		return 0;
 	}
@@ -76,13 +102,13 @@ static __always_inline u32 long_way(struct sender *s, const struct tcp_sock *tp,
 }
 
 /* Most ACKs do not wait: nothing else is read for them. (If the stamps are of 1 us, one of a million ends here by chance.) */
-static __always_inline u32 ack_wait(struct sender *s, const struct tcp_sock *tp, u32 rtt)
+static __always_inline u32 ack_wait(struct sender *s, const struct tcp_sock *tp, u32 rtt, u32 age_s)
 {
 	u32 clock = tp->tcp_mstamp - (tp->tcp_mstamp >> DRIFT_SHIFT);
 
 	if (clock - tp->rx_opt.rcv_tsval * 1000 - s->ack_way <= LEAST_US)
 		return 0;
-	return long_way(s, tp, rtt, clock);
+	return long_way(s, tp, rtt, clock, age_s);
 }
 
 /* Like rtt_sample(), but returns rtt_last, or 0; *wait is the part of it that is no data's. */
@@ -95,10 +121,12 @@ forward_sample(struct sender *s, struct sock *sk, const struct ack_sample *sampl
 	if (rtt <= 0)
 		return 0;
 	rtt = min(rtt, RTT_MAX_US);
-	*wait = ack_wait(s, tp, rtt);
+	*wait = ack_wait(s, tp, rtt, age_s);
 	if (*wait > CLUMP_US && !in_recovery(inet_csk(sk)))
 		pace(sk, ~0ULL); /* the stack sets its rate with each ACK */
 	s->rtt_last = rtt;
+	if (!age_s && rtt - *wait < s->rtt_min)
+		s->fall_way = s->ack_way;
 	note_rtt_min(s, tp, rtt - *wait, age_s);
 	return rtt;
 }

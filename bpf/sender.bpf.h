@@ -123,8 +123,14 @@ struct sender {
 	u32 cwnd;        /* snd_cwnd as we left it: another value means the stack changed it */
 	u32 rtt_last;    /* latest RTT sample, us; 0: none yet */
 	u32 rtt_min;     /* smallest, us; 0: none yet */
-	u32 rtt_drained; /* smallest in this drain, us: rtt_min when it is over; 0: none yet */
-	u32 drain_ms;    /* when the last drain began */
+	union {
+		u32 rtt_drained; /* smallest in this drain, us: rtt_min when it is over; 0: none yet */
+		u32 fall_way;    /* of forward.bpf.h, if rtt_min does not age */
+	};
+	union {
+		u32 drain_ms;    /* when the last drain began */
+		u32 fall_ms;
+	};
 };
 
 /*

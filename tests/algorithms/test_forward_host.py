@@ -116,6 +116,26 @@ def test_other_jumps_of_the_clock_make_no_wait(pseudorate, jump):
     assert max(peer.waits(60, queue=30 * MS)[1:]) == 0
 
 
+@pytest.mark.parametrize("queue", [0, 40 * MS])
+def test_rttmin_follows_an_uploads_queue_that_empties(pseudorate, queue):
+    """A flow begins behind an upload of 300 ms. It fills its own queue meanwhile: no RTT is that of the empty path."""
+    peer = Peer(pseudorate)
+    for i in range(290):
+        peer.wait(5 * MS, queue=min(i * MS, queue), wait=300 * MS - i * MS)
+    assert FORWARD + BACK <= pseudorate.state()["ca"]["rtt_min"] < FORWARD + BACK + 20 * MS
+
+
+@pytest.mark.parametrize("ppm, jump", [(-150, 0), (0, 0), (100, 0), (0, 100), (0, 10_000)])
+def test_neither_drift_nor_a_jump_is_an_uploads_queue(pseudorate, ppm, jump):
+    """Ten minutes with a queue of our own."""
+    peer = Peer(pseudorate, ppm=ppm)
+    peer.wait(0)
+    peer.waits(300, queue=30 * MS)
+    peer.offset += jump
+    peer.waits(300, queue=30 * MS)
+    assert pseudorate.state()["ca"]["rtt_min"] == FORWARD + BACK
+
+
 def test_after_a_clock_set_forward_waits_are_seen_again(pseudorate):
     peer = Peer(pseudorate)
     peer.waits(1)

@@ -6,12 +6,17 @@ from math import prod
 from asymlab.report.measures import LEAST, goodput_of
 
 PACKET = 1500  # bytes
-UPLOADS_S = 2  # when uploads begin; the downloads have by then
+
+
+def flows_of(run, upload: bool) -> list[int]:
+    """The uploads, or the downloads: the first flow is one."""
+    flows = run.job.flows
+    return [i for i, flow in enumerate(flows) if (flow.src != flows[0].src) == upload]
 
 
 def rates(run, upload: bool) -> float:
     """The sum over all uploads, or all downloads, Mbit/s."""
-    return sum(goodput_of(run, i) for i, flow in enumerate(run.job.flows) if (flow.start_s >= UPLOADS_S) == upload)
+    return sum(goodput_of(run, i) for i in flows_of(run, upload))
 
 
 def download(run) -> float:
@@ -30,17 +35,24 @@ def queue_s(run) -> float:
 MEASURES = {"download": download, "upload": upload, "queue_s": queue_s}
 
 
-def upload_loss(runs) -> float:
-    """Packets that the uploads send again, in parts of those that they send, on all of these paths."""
+def lost(runs, upload: bool) -> float:
+    """Packets that are sent again, in parts of those that are sent, on all of these paths."""
     again = packets = 0.0
     for run in runs:
         seconds = run.job.duration_s - run.job.measure_from_s
-        for flow in run.job.flows:
-            if flow.start_s >= UPLOADS_S:
-                metrics = run.metrics["flows"][flow.id]
-                again += metrics["retransmits"]
-                packets += metrics["throughput_bps"] * seconds / 8 / PACKET
+        for i in flows_of(run, upload):
+            metrics = run.metrics["flows"][i]
+            again += metrics["retransmits"]
+            packets += metrics["throughput_bps"] * seconds / 8 / PACKET
     return again / max(packets, 1)
+
+
+def upload_loss(runs) -> float:
+    return lost(runs, True)
+
+
+def download_loss(runs) -> float:
+    return lost(runs, False)
 
 
 def over_cubic(runs, name: str) -> float:

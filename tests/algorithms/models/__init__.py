@@ -41,7 +41,7 @@ def after(a, b):
 class Model:
     """Rounds, RTT samples, and windows that the stack sets: each sender has them (sender.bpf.h)."""
 
-    SHARED = "round_end round_stamp ack_stamp ack_way rtt_last rtt_min"
+    SHARED = "round_end round_stamp ack_stamp ack_way rtt_last rtt_min fall_way fall_ms"
     FIELDS: dict[str, tuple[str, int]] = {}  # of members()
     SLACK: dict[str, float] = {}  # by the model's name
     WINDOW_SLACK = 0.0  # of what the stack is given, packets
@@ -155,6 +155,7 @@ class Model:
         way = (clock - tp.rcv_tsval * tick) % 2**32
         wait = (way - self.ack_way + 2**31) % 2**32 - 2**31
         if not self.ack_way or -(2**29) < wait < 0:
+            self.follow_fall(tp, rtt, way)
             self.ack_way, wait = way, 0
         wait = wait - tick + self.rtt_min // 128 if wait > 2500 else 0
         if wait > most + 2**18:  # that is no clock
@@ -163,12 +164,26 @@ class Model:
             self.ack_way = way
         return min(wait, most)
 
+    def follow_fall(self, tp, rtt, way):
+        """The least way has fallen by 4 ms within a second, and with it the RTT: rtt_min was too long."""
+        step = (self.ack_way - way) % 2**32
+        if (tp.now // 1000 - self.fall_ms) % 2**32 > 1000:
+            self.fall_ms, self.fall_way = tp.now // 1000 % 2**32, way
+        elif step > 2500 and rtt + step // 4 > self.rtt_last:
+            self.fall_way = (self.fall_way - step) % 2**32
+        fall = (self.fall_way - way + 2**31) % 2**32 - 2**31
+        if fall > 4000:
+            self.rtt_min -= min(fall - 2500, self.rtt_min // 4)
+            self.fall_way = (way + 2500) % 2**32
+
     def forward_sample(self, tp, rtt):
         """The sample's wait; None: no sample."""
         if rtt <= 0:
             return None
         wait = self.ack_wait(tp, min(rtt, RTT_MAX))
         self.rtt_last = min(rtt, RTT_MAX)
+        if self.rtt_last - wait < self.rtt_min:
+            self.fall_way = self.ack_way
         self.rtt_min = min(self.rtt_min or RTT_MAX, self.rtt_last - wait)
         return wait
 
