@@ -272,6 +272,12 @@ def test_accurate_ecn_takes_a_kernel_that_has_it(scenario_file):
         tasks._refuse_ecn(cases, "6.18.44")
 
 
+def test_dualpi2_takes_a_kernel_that_has_it(scenario_file):
+    file = scenario_file(forward={"dualpi2": {}})
+    words = f"{file}: dualpi2: takes --engine uml and Linux 6.17 or later, and this is 6.12"
+    one_line(asymlab("run", file, "--engine", "uml", "--dry-run"), words)
+
+
 @pytest.mark.parametrize(
     "words, sender, receiver",
     [

@@ -16,9 +16,8 @@ from ..machine import qemu
 from ..machine.image import Image
 from ..paths import EXPERIMENTS
 from ..plan import scenario
-from ..plan.topology import ENGINE
 from ..results.store import Run
-from ..run.tasks import Task, has_profile, plan_runs
+from ..run.tasks import Task, lack, plan_runs
 from . import papers, report, sentences
 from .absent import Absent
 from .judged import Results
@@ -77,17 +76,14 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
         if not any(fnmatchcase(case.name, pattern) for planned in of.values() for case in planned):
             raise LabError(f"--only {pattern}: fits no case; they are called as {next(iter(of.values()))[0].name!r}")
 
-    others = [case for planned in of.values() for case in planned if not has_profile(case, image.engine)]
-    if others:
-        console.print(
-            f"left out: {len(others)} cases with the profile {others[0].scenario.profile!r}, "
-            f"which packaged kernels have not; --engine {ENGINE[others[0].scenario.profile]} runs them"
-        )
+    why = {id(case): words for planned in of.values() for case in planned if (words := lack(case, image))}
+    if why:
+        console.print(f"left out: {len(why)} cases that this kernel cannot run, the first: {next(iter(why.values()))}")
         only = only or ["*"]  # a report of some cases replaces the rows of these alone
 
     def chosen(case: scenario.Case) -> bool:
         fits = not only or any(fnmatchcase(case.name, pattern) for pattern in only)
-        return fits and has_profile(case, image.engine)
+        return fits and id(case) not in why
 
     # A run that two scenarios have is a task of both; two files of one scenario may name the same seeds.
     every = {

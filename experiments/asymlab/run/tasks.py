@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from .. import LabError
 from ..guest.job import Job
 from ..machine import vm
 from ..machine.image import DEFAULT_KERNEL, UML, Image
@@ -118,26 +119,37 @@ def _refuse_ecn(cases: list[Case], release: str) -> None:
             raise case.wrong(f"ecn: Linux {release} has no AccECN, {first} is the first that has; take another --image")
 
 
-def _refuse_controllers(cases: list[Case], release: str, types: Path | None) -> None:
-    """Those that the kernel is too old for, and parameters that an object has not, or does not take."""
+def _refuse_queues(cases: list[Case], image: Image) -> None:
     for case in cases:
-        known = {}
-        for name, obj in objects_needed(case).items():
-            file = case.files.get(name)
-            if obj and not (file and file.module):
-                known[name] = objects.told(file or str(obj), types)
-        for name, about in known.items():
+        if not has_queues(case, image):
+            first = ".".join(map(str, DUALPI2))
+            raise case.wrong(f"dualpi2: takes --engine uml and Linux {first} or later, and this is {image.kernel}")
+
+
+def _known(case: Case, types: Path | None) -> dict[str, dict]:
+    """asymcc's words on each controller. The kernel alone knows what those that it has take."""
+    known = {}
+    for name, obj in objects_needed(case).items():
+        file = case.files.get(name)
+        if obj and not (file and file.module):
+            known[name] = objects.told(file or str(obj), types)
+    return known
+
+
+def _refuse_controllers(cases: list[Case], release: str, types: Path | None) -> None:
+    """Those that the kernel is too old for."""
+    for case in cases:
+        for name, about in _known(case, types).items():
             if (needed := objects.needed_by(about)) > series(release):
                 first = ".".join(map(str, needed))
                 raise case.wrong(
                     f"controller: {name} needs Linux {first} or later, and {release} is older; take another --image"
                 )
-        _refuse_parameters(case, known)
 
 
-def _refuse_parameters(case: Case, known: dict[str, dict]) -> None:
-    """`known`: asymcc's words on each controller. The kernel alone knows what those that it has take."""
-    s = case.scenario
+def _refuse_parameters(case: Case, types: Path | None) -> None:
+    """Those that an object has not, or does not take."""
+    s, known = case.scenario, _known(case, types)
     for name in known.keys() & s.controllers.keys():
         given = {key: value for key, value in s.controllers[name].items() if key not in ("object", "loader")}
         _refuse_values(case, f"controllers.{name}", name, known[name], given)
@@ -202,16 +214,32 @@ def _refuse_programs(cases: list[Case], engine: str) -> None:
             raise case.wrong("programs: run in a guest alone, not with --on host")
 
 
-def plan_runs(cases: list[Case], image: Image, any_profile: bool = False) -> list[Task]:
-    """The runs of the cases, each once. `any_profile`: those as well that the image's kernel cannot run."""
-    tasks: dict[str, Task] = {}
-    if not any_profile:
-        _refuse_profiles(cases, image.engine)
-    _refuse_programs(cases, image.engine)
+def _refuse_kernel(cases: list[Case], image: Image) -> None:
+    """Those that need what the image's kernel has not."""
+    _refuse_profiles(cases, image.engine)
     _refuse_ecn(cases, image.kernel)
-    _refuse_modules(cases, image.engine, image.kernel)
+    _refuse_queues(cases, image)
     _refuse_controllers(cases, image.kernel, image.types)
+
+
+def lack(case: Case, image: Image) -> str:
+    """Why the image's kernel cannot run a case, and which can; "" if it can."""
+    try:
+        _refuse_kernel([case], image)
+    except LabError as e:
+        return str(e)
+    return ""
+
+
+def plan_runs(cases: list[Case], image: Image, any_kernel: bool = False) -> list[Task]:
+    """The runs of the cases, each once. `any_kernel`: those as well that the image's kernel cannot run."""
+    tasks: dict[str, Task] = {}
+    if not any_kernel:
+        _refuse_kernel(cases, image)
+    _refuse_programs(cases, image.engine)
+    _refuse_modules(cases, image.engine, image.kernel)
     for case in cases:
+        _refuse_parameters(case, image.types)
         l4s = asking(case, image.types)
         for seed in case.seeds:
             job = plan_job(case, seed, image.clock_factor, image.node_us, l4s)
@@ -234,6 +262,7 @@ def plan_on_host(cases: list[Case]) -> list[Task]:
     _refuse_controllers(cases, os.uname().release, None)
     tasks = []
     for case in cases:
+        _refuse_parameters(case, None)
         l4s = asking(case, None)
         for seed in case.seeds:
             job = plan_job(case, seed, asking=l4s)
