@@ -40,6 +40,7 @@ COUPLED = 2 / 3  # the same where the queue couples both: equal shares are its a
 RECOVERY = 3  # ca_state from here on: losses are being repaired
 BREAKER_S = 3  # reports of a second each
 PAYLOAD = 0.96  # of the bytes on a link
+MSS, INITIAL_WINDOW = 1448, 10  # bytes; packets
 HARM = 0.5  # of what is had beside CUBIC: less is harm
 
 
@@ -121,11 +122,15 @@ def over_equation(run: Run) -> float:
 
 
 def unused(run: Run) -> float:
-    """The largest window over twice the most packets in flight by then.
+    """The most that window and pacing together let go in an RTT, over twice the most packets in flight by then.
 
-    No slow start may leave more (draft-ietf-ccwg-ratelimited-increase): it doubles what was sent."""
+    draft-ietf-ccwg-ratelimited-increase, section 3, caps the window at what a round would make of the most in flight,
+    which is at least the initial window: in slow start twice it, else less. A law that sets a rate may keep none that
+    such a window forbids."""
     acks = run.acks[run.acks["flow"] == 0]
-    ratios = acks["cwnd"] / (2 * np.maximum.accumulate(np.maximum(acks["in_flight"], 1)))
+    paced = acks["pacing"] * (acks["srtt_us"] / 1e6) / MSS
+    most = np.maximum.accumulate(np.maximum(acks["in_flight"], INITIAL_WINDOW))
+    ratios = np.minimum(acks["cwnd"], paced) / (2 * most)
     return float(ratios[acks["t"] >= run.job.measure_from_s].max(initial=0))
 
 
@@ -443,7 +448,7 @@ def ours(q: Questions) -> Iterator[Claim]:
     yield check("thinned", "ours", says, q.over("THINNED", goodput), at_least=ALIKE)
     says = "a flow of three hops, one of its kind on each: its goodput over CUBIC's in its place {bound}"
     yield check("chain", "ours", says, q.over("CHAIN", goodput_of, all=True), at_least=HARM)
-    says = "a program that writes a quarter of the rate: the largest window over twice the most in flight {bound}"
+    says = "a program that writes a quarter of the rate: what may go in an RTT, over twice the most in flight {bound}"
     yield check("limited", "ours", says, q.own("LIMITED", unused), at_most=1.1)
     says = "a pause of ten seconds: goodput in the ten seconds after it, over CUBIC's, {bound}"
     yield check("idle", "ours", says, q.over("IDLE", goodput), at_least=ALIKE)
@@ -527,7 +532,7 @@ OBJECTIONS = {
     "upload cubic": "an upload beside it has {} of what CUBIC leaves it",
     "upload own": "{} of CUBIC's goodput beside an upload",
     "thinned": "{} of CUBIC's goodput where the receiver thins ACKs",
-    "limited": "its window is {} times twice what a slow program has in flight",
+    "limited": "it may send {} times twice what a slow program had in flight",
     "idle": "{} of CUBIC's goodput after a pause",
     "chain": "{} of CUBIC's goodput over three hops",
 }

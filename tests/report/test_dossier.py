@@ -30,7 +30,7 @@ SECTIONS = (  # of RFC 9743, with something to say of a controller
 ACKS = [
     ("flow", int),
     ("t", float),
-    *((name, int) for name in ("cwnd", "in_flight", "srtt_us", "ca_state", "delivered", "lost")),
+    *((name, int) for name in ("cwnd", "in_flight", "srtt_us", "ca_state", "delivered", "lost", "pacing")),
 ]
 BYTES = [("flow", int), ("t", float), ("bytes", float)]
 LINKS = [("dev", "U9"), ("t", float), ("packets", int), ("qlen_sum", int), ("bytes", int)]  # columns
@@ -55,7 +55,8 @@ def made_up(task, good: float) -> SimpleNamespace:
     mine = good if fast else 1.0
     ids = range(len(flows))
     packets = {"HEAVY": 1000, "HEAVIER": 1000}.get(task.case.scenario.id, 1000 * mine) / mine
-    of_acks = [(0, 1.0, 100, 50 * mine, 58_000 / mine, 0, 0, 0), (0, 3.9, 30 / mine, 50, 58_000 / mine, 3, 900, 100)]
+    rtt, pacing = 58_000 / mine, 1 << 40
+    of_acks = [(0, 1.0, 100, 50 * mine, rtt, 0, 0, 0, pacing), (0, 3.9, 30 / mine, 50, rtt, 3, 900, 100, pacing)]
     full = [(flow, at / 10, 12_000 * (at / 10 >= 1 / mine)) for flow in (0, 1) for at in range(50)]
     passed = [(1.1, 1), (1.2, 29 / mine), (1.3, 99)]
     forward = {"packets": packets, "drops": 10 / mine, "queue_delay_mean_s": 0.01 / mine}
@@ -109,6 +110,14 @@ def test_each_heading_of_the_rfc_is_answered_or_said_to_be_left():
     found = answers.questions().headings("fast")
     assert tuple(h.section for h in found[:-1]) == SECTIONS
     assert all(h.checks or h.left for h in found)
+
+
+@pytest.mark.parametrize("cwnd, flight, packets_s, share", [(80, 20, 1e6, 2), (80, 20, 500, 1.25), (20, 3, 1e6, 1)])
+def test_what_a_slow_program_may_send_is_limited_by_window_and_rate(cwnd, flight, packets_s, share):
+    """In an RTT of 0.1 s, over twice the most in flight or twice the initial window."""
+    acks = np.array([(0, 1.0, cwnd, flight, 1e5, 0, 0, 0, packets_s * 1448)], ACKS)
+    run = SimpleNamespace(acks=acks, job=SimpleNamespace(measure_from_s=0))
+    assert answers.questions().unused(run) == pytest.approx(share, rel=1e-3)
 
 
 @pytest.mark.parametrize("name", ["fast", "cubic"])
