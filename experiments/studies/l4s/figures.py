@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""What bursts leave of the goodput, and the RTT after a fall of the rate."""
+"""The goodput that bursts leave, and the RTT after a fall of the rate."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Plot(NamedTuple):
 
 
 PLOTS = (
-    Plot("l4s-bursts", "What bursts leave", "RTT, ms", RTTS, "goodput over that without bursts", kept),
+    Plot("l4s-bursts", "Goodput that bursts leave", "RTT, ms", RTTS, "goodput over that without bursts", kept),
     Plot(
         "l4s-longest",
         "The longest RTT after a fall",
