@@ -262,6 +262,7 @@ def test_each_invariant_can_fail(folder):
     assert breaks(agent={"verified": {"0": verified["0"] | {"wrong_at": 5}}}) == {"content"}
     assert breaks(agent={"verified": {"0": {"bytes": 10, "wrong_at": None}}}) == {"content"}
     assert acks("cwnd", 0) == acks("cwnd", 1 << 21) == acks("pacing", 0) == acks("pacing", 1 << 40) == {"window"}
+    assert acks("cwnd", int(r.acks["delivered"][100]) + 20) == {"window"}
     assert acks("rtt_us", 15_000) == {"rtt"}
     links = r.links.copy()
     links["bytes"][(links["dev"] == "left-right") & (links["t"] > 3)] *= 2

@@ -18,6 +18,7 @@ from .silence import close, silence
 from .view import View
 
 UNPACED = (1 << 64) - 1
+INITIAL_WINDOW = 10  # RFC 6928
 LOG = re.compile(r"WARNING|BUG|Oops|refcount|struct_ops|use-after|deadlock|hung|stall|leak", re.I)
 
 
@@ -43,13 +44,19 @@ def content(v: View) -> Iterator[tuple[str, str]]:
 
 
 def window(v: View) -> Iterator[tuple[str, str]]:
-    """On a path without delay the stack paces ten packets in the half of some us: large ones the faster."""
+    """No window grows by more than was delivered.
+
+    On a path without delay the stack paces ten packets in the half of some us: large ones the faster."""
     fastest = 10**10 * max(v.scenario.path.mtu / 1500, 1)
     for flow, _ in v.flows():
         acks = v.run.acks[v.run.acks["flow"] == flow.id]
         wrong = acks[(acks["cwnd"] < 1) | (acks["cwnd"] > 1 << 20)]
         if len(wrong):
             yield flow.controller, f"flow {flow.id}: cwnd {wrong['cwnd'][0]} at {wrong['t'][0]:.3f} s"
+        first = acks["cwnd"][:1].astype("u8").clip(min=INITIAL_WINDOW)
+        if len(wrong := acks[acks["cwnd"] > first + acks["delivered"]]):
+            grown = f"cwnd {wrong['cwnd'][0]} with {wrong['delivered'][0]} delivered"
+            yield flow.controller, f"flow {flow.id}: {grown} at {wrong['t'][0]:.3f} s"
         wrong = acks[
             (acks["srtt_us"] > 0) & ((acks["pacing"] == 0) | ((acks["pacing"] > fastest) & (acks["pacing"] < UNPACED)))
         ]
