@@ -9,6 +9,9 @@
  * least of a connection's ways is its base, and the rest is queue. The far end answers data by an ACK of its last byte, and an ACK by
  * data that echoes the ACK's TSval.
  *
+ * That by which the answer came is known likewise: it is the time at which it is here, less TSval. So the queue of what arrives is known
+ * ahead of a shaper on this machine, as the socket sees what arrives before tc's programs do.
+ *
  * A stranger makes no entry: what leaves alone does. An answer counts if it repeats a number that left, and tells of no longer queue than
  * its RTT. No way is longer than its RTT, and so no two ways differ by more: a clock that says so tells nothing any more.
  */
@@ -19,6 +22,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 PARAM(s32, overhead, 0, -64, 256, "bytes", "that a packet takes of the uplink beside its IP packet");
 PARAM(s32, mpu, 0, 0, 256, "bytes", "that a packet takes there at least, with `overhead`");
+PARAM(u8, down, 0, 0, 1, "-", "1: the queue of what arrives is measured, too");
 
 enum {
 	CONNECTIONS = 8192,
@@ -40,15 +44,20 @@ struct ring {
 	u32 head, tail;
 };
 
-struct connection {
-	struct ring data, acks;
+/* The ways of a connection's packets in one direction, by two clocks. */
+struct ways {
 	u64 base_at_ns;
 	s64 base; /* the least way, at that time; it grows by the clocks' drift */
-	u64 began_ns; /* when the packet left whose answer was the first; 0: there is none yet */
+	u64 began_ns; /* this machine's time at the first way; 0: there is none yet */
 	u64 first_rtt_ns;
-	u64 rtt_ns; /* of the last answer */
-	u32 began; /* TSval of that answer: ways are counted from there on */
+	u32 began; /* TSval then: ways are counted from there on */
 	u32 rebases;
+};
+
+struct connection {
+	struct ring data, acks;
+	struct ways ways[UPLINK_WAYS];
+	u64 rtt_ns; /* of the last answer */
 	u32 snd_nxt; /* end of what has left */
 	u32 skipped; /* bytes below it that have not: the qdisc has dropped them */
 	u32 stamp; /* the last TSval that left in an ACK ... */
@@ -66,18 +75,18 @@ struct {
 
 const volatile struct connection unknown = {};
 
-struct uplink_seen seen;
-struct uplink_told told SEC(".data") = {}; /* a map of its own: the loader writes it as a whole */
+struct uplink_seen seen[UPLINK_WAYS];
+struct uplink_told told[UPLINK_WAYS] SEC(".data") = {}; /* a map of its own: the loader writes it as a whole */
 
-static inline struct uplink_bin *bin_at(u64 ns)
+static __always_inline struct uplink_bin *bin_at(enum uplink_way way, u64 ns)
 {
-	return &seen.bins[ns / UPLINK_BIN_NS % UPLINK_BINS];
+	return &seen[way].bins[ns / UPLINK_BIN_NS % UPLINK_BINS];
 }
 
 /* That of this time; it has been another's. */
-static inline struct uplink_bin *bin_of_now(u64 now)
+static __always_inline struct uplink_bin *bin_of_now(enum uplink_way way, u64 now)
 {
-	struct uplink_bin *b = bin_at(now);
+	struct uplink_bin *b = bin_at(way, now);
 
 	if (b->number != now / UPLINK_BIN_NS) {
 		b->number = now / UPLINK_BIN_NS;
@@ -122,71 +131,83 @@ static inline u64 take(struct ring *r, u32 key, u32 *bytes)
 	return 0;
 }
 
-/* The queue that others found when it left, or last before. */
-static inline u64 known_queue(u64 left_ns)
+/* The queue that others found at that time, or last before. */
+static __always_inline u64 known_queue(enum uplink_way way, u64 at_ns)
 {
 	for (u64 i = 0; i < LOOK_BACK; i++) {
-		const struct uplink_bin *b = bin_at(left_ns - i * UPLINK_BIN_NS);
+		const struct uplink_bin *b = bin_at(way, at_ns - i * UPLINK_BIN_NS);
 
-		if (b->answers && b->number == left_ns / UPLINK_BIN_NS - i)
+		if (b->answers && b->number == at_ns / UPLINK_BIN_NS - i)
 			return b->queue_ns;
 	}
 	return 0;
 }
 
-/* The first answer of a connection. */
-static inline void begin(struct connection *c, u32 tsval, u64 left_ns, u64 rtt_ns)
+static __always_inline void begin(struct ways *w, enum uplink_way way, u32 tsval, u64 at_ns, u64 rtt_ns)
 {
-	u64 queue_ns = min(known_queue(left_ns), rtt_ns);
+	u64 queue_ns = min(known_queue(way, at_ns), rtt_ns);
 
-	c->began = tsval;
-	c->began_ns = c->base_at_ns = left_ns;
-	c->base = -(s64)queue_ns;
-	c->first_rtt_ns = rtt_ns;
-	c->rebases = told.rebases;
+	w->began = tsval;
+	w->began_ns = w->base_at_ns = at_ns;
+	w->base = -(s64)queue_ns;
+	w->first_rtt_ns = rtt_ns;
+	w->rebases = told[way].rebases;
 }
 
-/* The part of the packet's way behind the device that is queue; 0 as well if `odd`. */
-static inline u64 queue_of(struct connection *c, u32 tsval, u64 left_ns, u64 rtt_ns)
+/* The part of the packet's way that is queue; 0 as well if `odd`. `at_ns`: when it left, or arrived. */
+static __always_inline u64 queue_of(struct connection *c, enum uplink_way way, u32 tsval, u64 at_ns, u64 rtt_ns)
 {
-	s64 way, base, longest, drift;
+	struct ways *w = &c->ways[way];
+	s64 length, base, longest, drift;
 
-	if (!c->began_ns)
-		begin(c, tsval, left_ns, rtt_ns);
-	if (c->rebases != told.rebases) {
-		c->rebases = told.rebases;
-		c->base += told.rebase_ns;
+	if (!w->began_ns)
+		begin(w, way, tsval, at_ns, rtt_ns);
+	if (w->rebases != told[way].rebases) {
+		w->rebases = told[way].rebases;
+		w->base += told[way].rebase_ns;
 	}
-	way = (s64)(s32)(tsval - c->began) * TICK_NS - (s64)(left_ns - c->began_ns);
-	drift = left_ns > c->began_ns ? (left_ns - c->began_ns) / DRIFT : 0;
-	longest = max(rtt_ns, c->first_rtt_ns) + 2 * TICK_NS + drift;
-	if (way > longest || way < -longest) {
+	length = (s64)(s32)(tsval - w->began) * TICK_NS - (s64)(at_ns - w->began_ns);
+	if (way == UPLINK_DOWN)
+		length = -length;
+	drift = at_ns > w->began_ns ? (at_ns - w->began_ns) / DRIFT : 0;
+	longest = max(rtt_ns, w->first_rtt_ns) + 2 * TICK_NS + drift;
+	if (length > longest || length < -longest) {
 		c->odd = true;
 		return 0;
 	}
-	base = c->base + (left_ns > c->base_at_ns ? (left_ns - c->base_at_ns) / DRIFT : 0);
-	if (way < base) {
-		c->base = base = way;
-		c->base_at_ns = left_ns;
+	base = w->base + (at_ns > w->base_at_ns ? (at_ns - w->base_at_ns) / DRIFT : 0);
+	if (length < base) {
+		w->base = base = length;
+		w->base_at_ns = at_ns;
 	}
-	return min((u64)(way - base), rtt_ns);
+	return min((u64)(length - base), rtt_ns);
 }
 
-static inline void note_answer(struct connection *c, u32 tsval, u64 left_ns, u32 bytes, u64 now)
+static __always_inline void
+note_queue(struct connection *c, enum uplink_way way, u32 tsval, u64 at_ns, u64 rtt_ns, u32 bytes)
 {
-	u64 rtt_ns = now - left_ns, queue_ns = queue_of(c, tsval, left_ns, rtt_ns);
-	struct uplink_bin *b = bin_at(left_ns);
+	u64 queue_ns = queue_of(c, way, tsval, at_ns, rtt_ns);
+	struct uplink_bin *b = bin_at(way, at_ns);
 
-	c->rtt_ns = rtt_ns;
-	seen.rtt_ns = seen.rtt_ns ? (7 * seen.rtt_ns + rtt_ns) / 8 : rtt_ns;
-	if (c->odd || b->number != left_ns / UPLINK_BIN_NS)
+	if (c->odd || b->number != at_ns / UPLINK_BIN_NS)
 		return;
 	if (!b->answers || queue_ns < b->queue_ns) {
 		b->queue_ns = queue_ns;
-		b->at_ns = left_ns;
+		b->at_ns = way == UPLINK_DOWN ? at_ns - queue_ns : at_ns;
 		b->at_bytes = bytes;
 	}
 	b->answers++;
+}
+
+static __always_inline void note_answer(struct connection *c, u32 tsval, u64 left_ns, u32 bytes, u64 now)
+{
+	u64 rtt_ns = now - left_ns;
+
+	c->rtt_ns = rtt_ns;
+	seen[UPLINK_UP].rtt_ns = seen[UPLINK_UP].rtt_ns ? (7 * seen[UPLINK_UP].rtt_ns + rtt_ns) / 8 : rtt_ns;
+	note_queue(c, UPLINK_UP, tsval, left_ns, rtt_ns, bytes);
+	if (down)
+		note_queue(c, UPLINK_DOWN, tsval, now, rtt_ns, seen[UPLINK_DOWN].bytes);
 }
 
 /* --- packets ---------------------------------------------------------------------------------------------------- */
@@ -209,8 +230,8 @@ static inline void note_data(struct connection *c, const struct packet *p, struc
 		c->data.tail = c->data.head; /* the answer may be to either */
 	}
 	__sync_fetch_and_add(&b->data, p->payload);
-	if (!seen.waits_ns)
-		seen.waits_ns = now;
+	if (!seen[UPLINK_UP].waits_ns)
+		seen[UPLINK_UP].waits_ns = now;
 }
 
 static __always_inline void
@@ -223,9 +244,9 @@ leaves(struct __sk_buff *skb, const struct packet *p, struct uplink_bin *b, u64 
 	if (p->h.flags & RST || !timestamps(skb, p->at, &p->h, stamps))
 		return;
 	if (!c || p->h.flags & SYN) {
-		if (!c && now - seen.entry_ns < ENTRY_NS)
+		if (!c && now - seen[UPLINK_UP].entry_ns < ENTRY_NS)
 			return;
-		seen.entry_ns = now;
+		seen[UPLINK_UP].entry_ns = now;
 		bpf_map_update_elem(&connections, &p->of, (const void *)&unknown, BPF_ANY);
 		c = bpf_map_lookup_elem(&connections, &p->of);
 		if (!c)
@@ -257,7 +278,7 @@ static __always_inline void comes(struct __sk_buff *skb, const struct packet *p,
 	c->echo = echo;
 	if (newer ||
 	    !p->payload) /* this end's packets get there, also those behind a gap, and those that are sent again */
-		seen.waits_ns = 0;
+		seen[UPLINK_UP].waits_ns = 0;
 	if (!p->payload)
 		left_ns = take(&c->data, bpf_ntohl(p->h.ack), &bytes);
 	else if (newer)
@@ -268,11 +289,25 @@ static __always_inline void comes(struct __sk_buff *skb, const struct packet *p,
 }
 
 /* Bytes of the uplink that it takes. `overhead` may make it less than nothing. */
-static inline u32 cost_of(const struct __sk_buff *skb)
+static __always_inline u32 cost_of(const struct __sk_buff *skb)
 {
 	s32 bytes = (s32)skb->len - (ethernet ? ETHERNET : 0) + overhead, least = mpu > 0 ? mpu : 0;
 
 	return bytes > least ? bytes : least;
+}
+
+/* Those that the device has put together came one by one. */
+static __always_inline u32 headers_of(const struct __sk_buff *skb, const struct packet *p)
+{
+	u32 more = skb->gso_segs > 1 ? skb->gso_segs - 1 : 0;
+
+	return more * (skb->len - p->payload - (ethernet ? ETHERNET : 0) + overhead);
+}
+
+static __always_inline u32 count(struct uplink_seen *s, struct uplink_bin *b, u32 cost)
+{
+	__sync_fetch_and_add(&b->bytes, cost);
+	return cost + __sync_fetch_and_add(&s->bytes, cost);
 }
 
 SEC("socket")
@@ -281,17 +316,21 @@ int uplink(struct __sk_buff *skb)
 	u64 now = bpf_ktime_get_ns();
 	struct packet p = {};
 	struct uplink_bin *b;
-	u32 cost;
+	bool tcp;
+	u32 sum;
 
 	if (skb->pkt_type == OUTGOING) {
-		b = bin_of_now(now);
-		cost = cost_of(skb);
-		__sync_fetch_and_add(&b->bytes, cost);
-		cost += __sync_fetch_and_add(&seen.bytes, cost);
+		b = bin_of_now(UPLINK_UP, now);
+		sum = count(&seen[UPLINK_UP], b, cost_of(skb));
 		if (read_packet(skb, &p, true))
-			leaves(skb, &p, b, now, cost);
-	} else if (!skb->pkt_type && read_packet(skb, &p, false)) {
-		comes(skb, &p, now);
+			leaves(skb, &p, b, now, sum);
+	} else if (!skb->pkt_type) {
+		tcp = read_packet(skb, &p, false);
+		if (down)
+			count(&seen[UPLINK_DOWN], bin_of_now(UPLINK_DOWN, now),
+			      cost_of(skb) + (tcp ? headers_of(skb, &p) : 0));
+		if (tcp)
+			comes(skb, &p, now);
 	}
 	return 0;
 }

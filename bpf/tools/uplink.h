@@ -6,21 +6,24 @@
 #define UPLINK_BIN_NS 20000000ULL
 #define UPLINK_BINS 256 /* 5 s: an answer that takes longer tells nothing */
 
-/* The packets that left in 20 ms, and their answers. */
+/* The way of packets that leave by the device, and of those that arrive. */
+enum uplink_way { UPLINK_UP, UPLINK_DOWN, UPLINK_WAYS };
+
+/* The packets that left in 20 ms, and their answers; on the way down those that arrived, which answer nothing: they have waited. */
 struct uplink_bin {
 	unsigned long long number; /* its begin / UPLINK_BIN_NS: a bin is used again */
 	unsigned long long bytes; /* of all packets, as the link counts them */
 	unsigned long long data; /* of those, bytes of TCP's payload */
 	unsigned long long lost; /* bytes of payload that left for the second time */
 	unsigned long long queue_ns; /* the least that a packet waited behind the device, by its answer ... */
-	unsigned long long at_ns; /* ... and when that packet left */
+	unsigned long long at_ns; /* ... and when that packet left, or began to wait */
 	unsigned int at_bytes; /* of all packets till then, that one with them; the difference of two counts */
 	unsigned int answers; /* 0: `queue_ns` is not known */
 };
 
 struct uplink_seen {
 	struct uplink_bin bins[UPLINK_BINS];
-	unsigned int bytes; /* of all packets that have left */
+	unsigned int bytes; /* of all packets that have left, or arrived */
 	unsigned long long waits_ns; /* when the first data left that nobody has answered; 0: none waits */
 	unsigned long long rtt_ns; /* of the last answers, smoothed */
 	unsigned long long entry_ns; /* when the last connection got an entry */

@@ -195,7 +195,7 @@ static const struct {
 	const char *name, *type, *unit, *help;
 } uplink_families[UPLINK_FAMILIES] = {
 	[UPLINK_RATE] = { "asymcc_uplink_rate_bytes_per_second", "gauge", "bytes_per_second",
-			  "What `asymcc uplink` shapes the device to, in this network namespace." },
+			  "What `asymcc uplink` shapes the device to, in this network namespace; direction=\"down\": what arrives." },
 	[UPLINK_CAPACITY] = { "asymcc_uplink_capacity_bytes_per_second", "gauge", "bytes_per_second",
 			      "What the modem behind it sends, by the last queue." },
 	[UPLINK_WAIT] = { "asymcc_uplink_queue_seconds", "gauge", "seconds", "How long packets wait in the modem." },
@@ -204,16 +204,19 @@ static const struct {
 
 static void print_uplink(const struct uplink_state *u, void *ctx)
 {
+	const char *direction = u->way == UPLINK_DOWN ? "direction" : NULL; /* the last of the labels */
 	const double values[] = { u->now.rate / 8.0, u->now.capacity / 8.0, u->now.queue_ns / 1e9 };
 	int f = *(const int *)ctx;
 
 	if (!u->now.rate)
 		return;
 	if (f != UPLINK_TICKS)
-		sample(uplink_families[f].name, (const char *[]){ "device", u->dev, NULL }, "%.9g", values[f]);
+		sample(uplink_families[f].name, (const char *[]){ "device", u->dev, direction, "down", NULL }, "%.9g",
+		       values[f]);
 	for (int i = 0; f == UPLINK_TICKS && i < UPLINK_CAUSES; i++)
 		sample("asymcc_uplink_ticks_total",
-		       (const char *[]){ "device", u->dev, "cause", uplink_causes[i], NULL }, "%llu", u->now.ticks[i]);
+		       (const char *[]){ "device", u->dev, "cause", uplink_causes[i], direction, "down", NULL }, "%llu",
+		       u->now.ticks[i]);
 }
 
 static int print_uplinks(void)

@@ -20,7 +20,7 @@
 static struct {
 	const char *dev, *log;
 	long rate, least, most, overhead, mpu;
-	bool off;
+	bool down, off;
 } args = { .least = LEAST_KBIT, .most = RATE_MAX_KBIT };
 
 /* Waits till it has put back what stood there. */
@@ -111,7 +111,7 @@ static int uplink(void)
 		return fail("uplink: --dev DEVICE is missing: the device that leads to the modem");
 	if (args.least > args.most)
 		return fail("--least %ldkbit is more than --most %ldkbit", args.least, args.most);
-	if (args.off && (args.log || args.rate || args.least != LEAST_KBIT || args.most != RATE_MAX_KBIT))
+	if (args.off && (args.down || args.log || args.rate || args.least != LEAST_KBIT || args.most != RATE_MAX_KBIT))
 		return fail("--off takes no values");
 	if (args.rate && (args.rate < args.least || args.rate > args.most))
 		return fail("--rate %ldkbit is not from --least to --most, %ldkbit to %ldkbit", args.rate, args.least,
@@ -122,6 +122,7 @@ static int uplink(void)
 	u.most = 1e3 * args.most;
 	u.overhead = args.overhead;
 	u.mpu = args.mpu;
+	u.ways = args.down ? UPLINK_WAYS : 1;
 	if (device_find(&u.device, args.dev))
 		return -1;
 	if (args.log && !args.off) {
@@ -145,6 +146,7 @@ static const struct opt opts[] = {
 	{ "rate", 'r', "RATE", "where it begins, such as 20mbit (else it searches)", .kbit = &args.rate },
 	{ "least", 'l', "RATE", "it never shapes to less (100kbit)", .kbit = &args.least },
 	{ "most", 'm', "RATE", "it never shapes to more (10gbit)", .kbit = &args.most },
+	{ "down", 'w', NULL, "what arrives is shaped as well, by an ifb", .flag = &args.down },
 	{ "overhead", 'e', "N", "bytes that each packet takes of the uplink beside IP, as of CAKE",
 	  .number = &args.overhead, .min = -64, .max = 256 },
 	{ "mpu", 'p', "N", "bytes that each packet takes there at least, as of CAKE", .number = &args.mpu, .max = 256 },
@@ -165,5 +167,6 @@ const struct command cmd_uplink = {
 		"of that. How long packets wait in the modem it sees from the timestamps of TCP connections that pass.\n"
 		"It runs until SIGINT or SIGTERM; then what stood there is there again. A qdisc that somebody has set is "
 		"not replaced. If it is killed, CAKE stays at the last rate; the same command again, or --off, clears that.\n"
-		"The kernel needs CAKE, and what `thin --dev` needs.",
+		"--down keeps the queue at the modem's far end short in the same way, at a rate of its own.\n"
+		"The kernel needs CAKE, and what `thin --dev` needs; for --down also ifb, matchall and mirred.",
 };

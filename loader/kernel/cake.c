@@ -137,10 +137,10 @@ int cake_look(int fd, unsigned int index, struct root_qdisc *q)
 
 /* --- ours ------------------------------------------------------------------------------------------------------- */
 
-int cake_make(unsigned int index, double rate, double rtt, int overhead, int mpu)
+int cake_make(unsigned int index, double rate, double rtt, int overhead, int mpu, bool arrives)
 {
 	__s32 bytes = overhead;
-	__u32 least = mpu, filter = CAKE_ACK_FILTER;
+	__u32 least = mpu, filter = arrives ? CAKE_ACK_NONE : CAKE_ACK_FILTER, ingress = arrives;
 	struct rtattr *options;
 	struct request q;
 
@@ -151,6 +151,7 @@ int cake_make(unsigned int index, double rate, double rtt, int overhead, int mpu
 	add(&q, TCA_CAKE_OVERHEAD, &bytes, sizeof(bytes));
 	add(&q, TCA_CAKE_MPU, &least, sizeof(least));
 	add(&q, TCA_CAKE_ACK_FILTER, &filter, sizeof(filter));
+	add(&q, TCA_CAKE_INGRESS, &ingress, sizeof(ingress));
 	netlink_nest_end(&q.h, options);
 	return tell_once(&q);
 }
@@ -182,7 +183,7 @@ int cake_there(void)
 	pid_t pid = fork();
 
 	if (!pid)
-		_exit(unshare(CLONE_NEWNET) ? errno : -cake_make(LOOPBACK, 1e6, 0, 0, 0));
+		_exit(unshare(CLONE_NEWNET) ? errno : -cake_make(LOOPBACK, 1e6, 0, 0, 0, false));
 	if (pid < 0)
 		return -errno;
 	while (waitpid(pid, &status, 0) < 0)

@@ -19,10 +19,10 @@ struct root_qdisc {
 int root_qdisc_read(unsigned int index, struct root_qdisc *q);
 
 /*
- * It filters ACKs. Each packet takes its bytes from the IP header on and `overhead`, and `mpu` at least. Its AQM lets a connection's own
+ * It filters ACKs; `arrives`: it does not, and what it drops has taken its part of the rate. Each packet takes its bytes from the IP header on and `overhead`, and `mpu` at least. Its AQM lets a connection's own
  * packets wait for a part of `rtt`, s, and drops none in an RTT after another. -ENOENT: this kernel has no CAKE.
  */
-int cake_make(unsigned int index, double rate, double rtt, int overhead, int mpu);
+int cake_make(unsigned int index, double rate, double rtt, int overhead, int mpu, bool arrives);
 /* The next two are for each few ms, by a socket that stays open; -errno. A packet that waits stays. */
 int cake_change(int fd, unsigned int index, double rate, double rtt);
 int cake_look(int fd, unsigned int index, struct root_qdisc *q);

@@ -181,8 +181,7 @@ static int filters(unsigned int index, const struct hook *hook)
 	return err ? err : n;
 }
 
-/* Nobody's filter is lost: what cannot be looked at stays. */
-static void drop_clsact(unsigned int index)
+void device_drop_clsact(unsigned int index)
 {
 	LIBBPF_OPTS(bpf_tc_hook, both, .ifindex = index, .attach_point = BPF_TC_INGRESS | BPF_TC_EGRESS);
 
@@ -251,7 +250,7 @@ int device_attach(const struct device *d, const struct object *o)
 void device_leave(const struct device *d)
 {
 	if (d->made_clsact)
-		drop_clsact(d->index);
+		device_drop_clsact(d->index);
 }
 
 static int
@@ -308,6 +307,6 @@ int device_detach(unsigned int index, const char *place, const struct hook *hook
 	if (err && err != -ENOENT && err != -ENODEV)
 		return fail("%s stays attached: %s", place, strerror(-err));
 	if (clsact && made_clsact)
-		drop_clsact(index);
+		device_drop_clsact(index);
 	return 0;
 }

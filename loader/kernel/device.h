@@ -36,6 +36,9 @@ int device_attach(const struct device *d, const struct object *o);
 /* After either has failed: what they made is taken back. */
 void device_leave(const struct device *d);
 
+/* Nobody's filter is lost: one that has filters, or cannot be looked at, stays. */
+void device_drop_clsact(unsigned int index);
+
 /*
  * Calls `found` for each program on a device, whoever put it there. -1 with a message, in which `where`, " in netns r1",
  * names the namespace; "": our own.

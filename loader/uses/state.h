@@ -10,9 +10,9 @@
  *                      of it has "try" as the fourth word of its own file
  *   cgroup-ID          "NAME", and its path in a second line: `use` gave NAME to the cgroup of that number
  *   loaded-NAME        the number of its struct_ops map, and the object's file in a second line
- *   uplink-COOKIE-INDEX "PID START MAP", and the device's name in a second line: that process, which began at START, shapes the
+ *   uplink-COOKIE-INDEX "PID START MAP DOWN", and the device's name in a second line: that process, which began at START, shapes the
  *                      device of that index in that network namespace; one that is gone was killed. The map of that
- *                      number has what it does
+ *                      number has what it does. DOWN: it has an ifb, "ifb", and made clsact for it, "clsact"
  *   replacing-NAME     the object that `load --replace` was about to put in place of NAME
  */
 #ifndef STATE_H
@@ -42,7 +42,7 @@ struct record {
 			char guard[CC_NAME_LEN], end[CC_NAME_LEN], id[CC_NAME_LEN];
 		};
 		struct { /* of an uplink */
-			char pid[CC_NAME_LEN], start[CC_NAME_LEN], map[CC_NAME_LEN];
+			char pid[CC_NAME_LEN], start[CC_NAME_LEN], map[CC_NAME_LEN], down[CC_NAME_LEN];
 		};
 		struct { /* of a cgroup, a load, a replacement */
 			char what[CC_NAME_LEN];

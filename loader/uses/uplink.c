@@ -15,6 +15,7 @@
 #include "args.h"
 #include "kernel/cake.h"
 #include "kernel/clock.h"
+#include "kernel/ifb.h"
 #include "kernel/netlink.h"
 #include "kernel/process.h"
 #include "object/verifier.h"
@@ -26,9 +27,13 @@
 #define ACK_SHARE 0.05  /* of the rate, which thinning leaves to ACKs */
 #define CHANGE 0.002    /* a smaller one of the rate is not told */
 #define SHARE_CHANGE 0.1 /* nor this one to thinning */
+#define DOWN_LEAST 1e5
+#define DOWN_MOST 1e10  /* bit/s */
 #define RTT_CHANGE 0.1  /* nor this one of the RTT */
 #define RTT_LEAST 0.01
 #define RTT_MOST 1      /* s: a far end that answers late makes CAKE's queues no longer than by this */
+
+#define OWN_QDISC "clsact" /* of a record's DOWN */
 
 const char *const uplink_causes[UPLINK_CAUSES] = {
 	[UPLINK_SEARCH] = "search", [UPLINK_IDLE] = "idle",       [UPLINK_GROWTH] = "growth", [UPLINK_QUEUE] = "queue",
@@ -59,7 +64,7 @@ struct uplinks {
 };
 
 /* The words to its meter; all is zero if they are gone, with the process. */
-static void read_told(const struct record *w, struct uplink_told *now)
+static void read_told(const struct record *w, struct uplink_told now[UPLINK_WAYS])
 {
 	int fd = bpf_map_get_fd_by_id(strtoul(w->map, NULL, 10));
 	struct bpf_map_info info = {};
@@ -69,9 +74,10 @@ static void read_told(const struct record *w, struct uplink_told *now)
 	if (fd < 0)
 		return;
 	/* its number may be another's by now */
-	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.value_size != sizeof(*now) ||
-	    !ends_with(info.name, ".data") || bpf_map_lookup_elem(fd, &zero, now) || now->cause >= UPLINK_CAUSES)
-		memset(now, 0, sizeof(*now));
+	if (bpf_obj_get_info_by_fd(fd, &info, &len) || info.value_size != UPLINK_WAYS * sizeof(*now) ||
+	    !ends_with(info.name, ".data") || bpf_map_lookup_elem(fd, &zero, now) ||
+	    now[UPLINK_UP].cause >= UPLINK_CAUSES || now[UPLINK_DOWN].cause >= UPLINK_CAUSES)
+		memset(now, 0, UPLINK_WAYS * sizeof(*now));
 	close(fd);
 }
 
@@ -85,44 +91,62 @@ static bool is_gone(const char *index)
 
 static void forget_gone(const char *index, const struct record *w, void *ctx)
 {
+	unsigned int device = strtoul(index, NULL, 10);
 	int *err = ctx;
 	bool killed;
 
-	(void)w;
-	if (uplink_of(strtoul(index, NULL, 10), &killed) > 0 && killed && is_gone(index))
-		*err |= state_remove(state_uplink(strtoul(index, NULL, 10)));
+	if (uplink_of(device, &killed) <= 0 || !killed || !is_gone(index))
+		return;
+	if (*w->down) /* but for its ifb */
+		ifb_remove(device, false);
+	*err |= state_remove(state_uplink(device));
+}
+
+static void describe(struct uplink_state *s, pid_t pid, bool killed, unsigned int index)
+{
+	const char *what = s->way == UPLINK_DOWN ? "what arrives is " : "";
+	struct root_qdisc q = {};
+	int err = root_qdisc_read(index, &q);
+
+	if (err || !q.ours)
+		snprintf(s->text, sizeof(s->text), killed ? "`asymcc uplink` was killed" : "process %d begins, or ends",
+			 pid);
+	else if (killed)
+		snprintf(s->text, sizeof(s->text), "`asymcc uplink` was killed: CAKE stays at %.2f Mbit/s",
+			 q.rate / 1e6);
+	else if (q.rate > 9e9)
+		snprintf(s->text, sizeof(s->text), "process %d has not yet seen a queue in the modem%s", pid,
+			 s->way == UPLINK_DOWN ? "'s far end" : "");
+	else if (!s->now.rate)
+		snprintf(s->text, sizeof(s->text), "%sshaped to %.2f Mbit/s by process %d", what, q.rate / 1e6, pid);
+	else
+		snprintf(s->text, sizeof(s->text),
+			 "%sshaped to %.2f Mbit/s by process %d, the modem's queue %.1f ms, by %s", what, q.rate / 1e6,
+			 pid, s->now.queue_ns / 1e6, uplink_causes[s->now.cause]);
 }
 
 static void look_at(const char *index, const struct record *w, void *ctx)
 {
+	unsigned int device = strtoul(index, NULL, 10), at[UPLINK_WAYS] = { device };
+	struct uplink_told now[UPLINK_WAYS] = {};
 	const struct uplinks *all = ctx;
-	struct uplink_state s = {};
-	struct root_qdisc q = {};
 	bool killed;
-	pid_t pid = uplink_of(strtoul(index, NULL, 10), &killed);
-	int err = root_qdisc_read(strtoul(index, NULL, 10), &q);
+	pid_t pid = uplink_of(device, &killed);
 
 	if (pid <= 0 || (killed && is_gone(index)))
 		return;
-	snprintf(s.dev, sizeof(s.dev), "%.15s", w->text);
 	if (!killed)
-		read_told(w, &s.now);
-	if (err || !q.ours)
-		snprintf(s.text, sizeof(s.text), killed ? "`asymcc uplink` was killed" : "process %d begins, or ends",
-			 pid);
-	else if (killed)
-		snprintf(s.text, sizeof(s.text), "`asymcc uplink` was killed: CAKE stays at %.2f Mbit/s", q.rate / 1e6);
-	else if (q.rate > 9e9)
-		snprintf(s.text, sizeof(s.text), "process %d has not yet seen a queue in the modem", pid);
-	else if (!s.now.rate)
-		snprintf(s.text, sizeof(s.text), "shaped to %.2f Mbit/s by process %d", q.rate / 1e6, pid);
-	else
-		snprintf(s.text, sizeof(s.text),
-			 "shaped to %.2f Mbit/s by process %d, the modem's queue %.1f ms, by %s", q.rate / 1e6, pid,
-			 s.now.queue_ns / 1e6, uplink_causes[s.now.cause]);
-	if (killed)
-		snprintf(s.mend, sizeof(s.mend), "asymcc uplink --dev %.15s, or with --off", w->text);
-	all->look(&s, all->ctx);
+		read_told(w, now);
+	at[UPLINK_DOWN] = *w->down ? ifb_of(device) : 0;
+	for (int i = 0; i < (*w->down ? UPLINK_WAYS : 1); i++) {
+		struct uplink_state s = { .way = i, .now = now[i] };
+
+		snprintf(s.dev, sizeof(s.dev), "%.15s", w->text);
+		describe(&s, pid, killed, at[i]);
+		if (killed)
+			snprintf(s.mend, sizeof(s.mend), "asymcc uplink --dev %.15s, or with --off", w->text);
+		all->look(&s, all->ctx);
+	}
 }
 
 int uplinks_each(void (*look)(const struct uplink_state *state, void *ctx), void *ctx)
@@ -161,18 +185,47 @@ static int check_root(const struct uplink *u)
 	return 0;
 }
 
+static int fail_ifb(const char *verb, const struct device *d, int err)
+{
+	if (err == -ENOENT)
+		return fail("--down: this kernel lacks CONFIG_IFB, CONFIG_NET_SCH_INGRESS, CONFIG_NET_CLS_MATCHALL or "
+			    "CONFIG_NET_ACT_MIRRED (OpenWrt: kmod-ifb, kmod-sched)");
+	return fail("--down: cannot %s an ifb for %s: %s", verb, d->place, netlink_error(err));
+}
+
+/* Filters of somebody for what arrives would see it no more. */
+static int check_ingress(struct uplink *u)
+{
+	bool qdisc, filters;
+	int err = ingress_look(u->device.index, &qdisc, &filters);
+
+	if (err)
+		return fail("cannot read the filters of %s: %s", u->device.place, netlink_error(err));
+	if (filters)
+		return fail("--down: somebody has set filters for what arrives by %s (SQM, perhaps): end that, or "
+			    "`tc filter del dev %s ingress`",
+			    u->device.place, u->dev);
+	u->made_qdisc = !qdisc;
+	return 0;
+}
+
 int uplink_clear(const struct device *d)
 {
+	struct record w = {};
 	struct root_qdisc q;
-	int nr = 0, err = root_qdisc_read(d->index, &q);
-	bool killed;
+	int nr = 0, err = root_qdisc_read(d->index, &q), there = state_peek(state_uplink(d->index), &w);
 
 	if (err)
 		return fail("cannot read the qdisc of %s: %s", d->place, netlink_error(err));
-	if (uplink_of(d->index, &killed))
+	if (there)
 		nr = thinning_detach(d->place);
 	if (nr < 0)
 		return -1;
+	if (there > 0 && *w.down) {
+		err = ifb_remove(d->index, !strcmp(w.down, OWN_QDISC));
+		if (err)
+			return fail_ifb("remove", d, err);
+	}
 	if (q.ours) {
 		err = cake_remove(d->index);
 		if (err)
@@ -231,11 +284,11 @@ static int open_meter(struct uplink *u)
 
 	if (err)
 		return -1;
-	if (!seen || !told || bpf_map__value_size(seen) != sizeof(struct uplink_seen) ||
-	    bpf_map__value_size(told) != sizeof(struct uplink_told))
+	if (!seen || !told || bpf_map__value_size(seen) != UPLINK_WAYS * sizeof(struct uplink_seen) ||
+	    bpf_map__value_size(told) != UPLINK_WAYS * sizeof(struct uplink_told))
 		return fail("%s: it is of another asymcc: build both anew", u->meter.path ? u->meter.path : UPLINK);
 	if (set_number(&u->meter, "ethernet", u->device.ethernet) || set_number(&u->meter, "overhead", u->overhead) ||
-	    set_number(&u->meter, "mpu", u->mpu))
+	    set_number(&u->meter, "mpu", u->mpu) || set_number(&u->meter, "down", u->ways > UPLINK_DOWN))
 		return -1;
 	err = verifier_load(u->meter.bpf);
 	if (err)
@@ -289,22 +342,46 @@ static int write_record(const struct uplink *u)
 	snprintf(w.map, sizeof(w.map), "%u", info.id);
 	snprintf(w.pid, sizeof(w.pid), "%d", getpid());
 	snprintf(w.start, sizeof(w.start), "%llu", process_start(getpid()));
+	if (u->ways > UPLINK_DOWN)
+		snprintf(w.down, sizeof(w.down), "%s", u->made_qdisc ? OWN_QDISC : "ifb");
 	snprintf(w.text, sizeof(w.text), "%s", u->device.place + strlen(ON_DEVICE));
 	return state_write(state_uplink(u->device.index), &w);
 }
 
-static int place(struct uplink *u)
+static int place_cake(struct uplink *u, enum uplink_way way, unsigned int index)
 {
-	int err;
+	struct uplink_shaper *s = &u->shaper[way];
+	int err = cake_make(index, s->law.rate, RTT_LEAST, u->overhead, u->mpu, way == UPLINK_DOWN);
 
-	if (write_record(u)) /* before anything stands that it tells of */
-		return -1;
-	err = cake_make(u->device.index, u->law.rate, RTT_LEAST, u->overhead, u->mpu);
 	if (err)
 		return fail_cake("set", &u->device, err);
-	u->shapes = true;
-	u->told = u->law.rate;
-	u->told_rtt = RTT_LEAST;
+	s->index = index;
+	s->stands = true;
+	s->told = s->law.rate;
+	s->told_rtt = RTT_LEAST;
+	return 0;
+}
+
+/* Nothing arrives by an ifb that has no CAKE yet. */
+static int place_down(struct uplink *u)
+{
+	unsigned int ifb;
+	int err = ifb_make(u->device.index, &ifb);
+
+	if (err)
+		return fail_ifb("make", &u->device, err);
+	if (place_cake(u, UPLINK_DOWN, ifb))
+		return -1;
+	err = ifb_lead(u->device.index, ifb);
+	return err ? fail_ifb("lead to", &u->device, err) : 0;
+}
+
+static int place(struct uplink *u)
+{
+	if (write_record(u)) /* before anything stands that it tells of */
+		return -1;
+	if (place_cake(u, UPLINK_UP, u->device.index) || (u->ways > UPLINK_DOWN && place_down(u)))
+		return -1;
 	u->netlink = netlink_open(NETLINK_ROUTE);
 	if (u->netlink < 0)
 		return fail("netlink: %s", strerror(-u->netlink));
@@ -325,9 +402,10 @@ int uplink_begin(struct uplink *u, bool killed)
 	} else {
 		err = check_root(u);
 	}
-	if (err < 0)
+	if (err < 0 || (u->ways > UPLINK_DOWN && check_ingress(u)))
 		return -1;
-	uplink_law_begin(&u->law, u->least, u->most, u->rate);
+	uplink_law_begin(&u->shaper[UPLINK_UP].law, u->least, u->most, u->rate);
+	uplink_law_begin(&u->shaper[UPLINK_DOWN].law, DOWN_LEAST, DOWN_MOST, 0);
 	err = open_meter(u) || place(u) ? -1 : 0;
 	if (err)
 		uplink_end(u);
@@ -340,13 +418,19 @@ int uplink_end(struct uplink *u)
 
 	if (u->thins)
 		err = thinning_detach(u->device.place) < 0 ? -1 : 0;
-	if (u->shapes) {
+	if (u->ways > UPLINK_DOWN) {
+		int left = ifb_remove(u->device.index, u->made_qdisc);
+
+		err = left ? fail_ifb("remove", &u->device, left) : err;
+	}
+	if (u->shaper[UPLINK_UP].stands) {
 		int gone = cake_remove(u->device.index);
 
 		if (gone && gone != -ENODEV && gone != -ENOENT && gone != -EINVAL) /* another took its place */
 			err = fail_cake("remove", &u->device, gone);
 	}
-	u->thins = u->shapes = false;
+	memset(u->shaper, 0, sizeof(u->shaper));
+	u->thins = false;
 	return state_remove(state_uplink(u->device.index)) || err ? -1 : 0;
 }
 
@@ -364,19 +448,25 @@ void uplink_close(struct uplink *u)
 
 /* --- the loop --------------------------------------------------------------------------------------------------- */
 
-static int tell_meter(struct uplink *u, double none)
+static void note_tick(struct uplink *u, enum uplink_way way, double none)
 {
-	struct uplink_told *now = &u->now;
-	const __u32 zero = 0;
+	const struct uplink_law *l = &u->shaper[way].law;
+	struct uplink_told *now = &u->now[way];
 
-	now->rate = u->law.rate;
-	now->capacity = u->law.capacity;
-	now->cause = u->law.cause;
+	now->rate = l->rate;
+	now->capacity = l->capacity;
+	now->cause = l->cause;
 	now->ticks[now->cause]++;
-	now->queue_ns = fmax(u->law.queue, 0) * 1e9;
+	now->queue_ns = fmax(l->queue, 0) * 1e9;
 	now->rebase_ns = none * 1e9;
 	now->rebases += none > 0;
-	return bpf_map_update_elem(bpf_map__fd(section_of(&u->meter, ".data")), &zero, now, BPF_ANY)
+}
+
+static int tell_meter(struct uplink *u)
+{
+	const __u32 zero = 0;
+
+	return bpf_map_update_elem(bpf_map__fd(section_of(&u->meter, ".data")), &zero, u->now, BPF_ANY)
 		       ? fail_meter("its settings")
 		       : 0;
 }
@@ -384,10 +474,12 @@ static int tell_meter(struct uplink *u, double none)
 /* A full disk ends the log, and not the shaping. */
 static void log_tick(struct uplink *u, __u64 at_ns)
 {
+	const struct uplink_law *l = &u->shaper[UPLINK_UP].law;
+
 	if (!u->log)
 		return;
-	fprintf(u->log, "%.3f %.0f %.0f %.2f %s\n", at_ns / 1e9, u->law.rate, u->law.capacity, u->now.queue_ns / 1e6,
-		uplink_causes[u->law.cause]);
+	fprintf(u->log, "%.3f %.0f %.0f %.2f %s\n", at_ns / 1e9, l->rate, l->capacity, u->now[UPLINK_UP].queue_ns / 1e6,
+		uplink_causes[l->cause]);
 	if (!fflush(u->log))
 		return;
 	fail("--log: %s: the log ends here, and the shaping goes on", strerror(errno));
@@ -396,41 +488,52 @@ static void log_tick(struct uplink *u, __u64 at_ns)
 }
 
 /* Values that hardly changed are not told anew. */
-static int obey(struct uplink *u, double rtt)
+static int obey(struct uplink *u, struct uplink_shaper *s, double rtt)
 {
-	double rate = u->law.rate;
+	double rate = s->law.rate;
 	int err;
 
 	rtt = fmin(fmax(rtt, RTT_LEAST), RTT_MOST);
-	if (fabs(rate - u->told) > CHANGE * u->told || fabs(rtt - u->told_rtt) > RTT_CHANGE * u->told_rtt) {
-		err = cake_change(u->netlink, u->device.index, rate, rtt);
-		if (err)
-			return fail_cake("change", &u->device, err);
-		u->told = rate;
-		u->told_rtt = rtt;
-	}
-	if (u->law.searches || fabs(rate - u->shared) <= SHARE_CHANGE * u->shared)
+	if (fabs(rate - s->told) <= CHANGE * s->told && fabs(rtt - s->told_rtt) <= RTT_CHANGE * s->told_rtt)
 		return 0;
-	u->shared = rate;
-	return tell_thinning(u, fmax(lround(ACK_SHARE * rate / 1e3), 1));
+	err = cake_change(u->netlink, s->index, rate, rtt);
+	if (err)
+		return fail_cake("change", &u->device, err);
+	s->told = rate;
+	s->told_rtt = rtt;
+	return 0;
+}
+
+static int share(struct uplink *u)
+{
+	const struct uplink_law *l = &u->shaper[UPLINK_UP].law;
+
+	if (l->searches || fabs(l->rate - u->shared) <= SHARE_CHANGE * u->shared)
+		return 0;
+	u->shared = l->rate;
+	return tell_thinning(u, fmax(lround(ACK_SHARE * l->rate / 1e3), 1));
 }
 
 /* `*due`: when it should be. Those of a time in which the process was stopped are not made up for. */
 static int tick(struct uplink *u, __u64 *due)
 {
-	static struct uplink_seen seen;
+	static struct uplink_seen seen[UPLINK_WAYS];
 	static struct uplink_view v;
 	const __u32 zero = 0;
 	__u64 now = now_ns();
-	double none;
 
 	if (now > *due + (__u64)(LAW_TICK * NS_PER_S))
 		*due = now;
-	if (bpf_map_lookup_elem(bpf_map__fd(section_of(&u->meter, ".bss")), &zero, &seen))
+	if (bpf_map_lookup_elem(bpf_map__fd(section_of(&u->meter, ".bss")), &zero, seen))
 		return fail_meter("its table");
-	uplink_law_view(&v, &seen, now);
-	none = uplink_law_tick(&u->law, &v);
-	if (tell_meter(u, none) || obey(u, v.rtt))
+	for (int i = 0; i < u->ways; i++) {
+		seen[i].rtt_ns = seen[UPLINK_UP].rtt_ns;
+		uplink_law_view(&v, &seen[i], now);
+		note_tick(u, i, uplink_law_tick(&u->shaper[i].law, &v));
+		if (obey(u, &u->shaper[i], v.rtt))
+			return -1;
+	}
+	if (tell_meter(u) || share(u))
 		return -1;
 	log_tick(u, now);
 	return 0;
@@ -450,7 +553,8 @@ int uplink_run(struct uplink *u)
 		next += LAW_TICK * NS_PER_S;
 		if (wait_till(next, &stop) > 0)
 			return 0;
-		err = cake_look(u->netlink, u->device.index, &q);
+		for (int i = 0; i < u->ways && !err; i++)
+			err = cake_look(u->netlink, u->shaper[i].index, &q);
 		if (err == -ENOENT || err == -EINVAL)
 			return fail("another has taken CAKE from %s: SQM or NetworkManager, perhaps", u->device.place);
 		if (err)

@@ -13,23 +13,31 @@
 
 #define UPLINK "uplink" /* the object */
 
+/* A CAKE of it. */
+struct uplink_shaper {
+	unsigned int index;    /* of its device: on the way down the ifb's */
+	bool stands;
+	double told, told_rtt; /* bit/s and s, that it has been told last */
+	struct uplink_law law;
+};
+
 struct uplink {
 	const char *dev;      /* as the user names it */
 	struct device device;
 	double rate, least, most; /* bit/s; `rate` 0: not known */
 	long overhead, mpu;   /* bytes */
+	int ways;             /* of enum uplink_way: 2 with that down, else 1 */
 	struct object meter, thin;
 	int tap, netlink;     /* the packet socket of uplink.bpf.c, and one for CAKE; -1: not open */
-	bool shapes;          /* CAKE stands */
+	struct uplink_shaper shaper[UPLINK_WAYS];
 	bool thins;
-	double told, told_rtt; /* bit/s and s, that CAKE has been told last */
+	bool made_qdisc;      /* for the filter that leads to the ifb */
 	double shared;        /* bit/s, of which thinning has been told its share last; 0: nothing */
-	struct uplink_told now; /* the last words to the meter */
+	struct uplink_told now[UPLINK_WAYS]; /* the last words to the meter */
 	FILE *log;            /* a line each tick; NULL: none */
-	struct uplink_law law;
 };
 
-#define UPLINK_NOWHERE { .tap = -1, .netlink = -1 }
+#define UPLINK_NOWHERE { .ways = 1, .tap = -1, .netlink = -1 }
 
 /*
  * The one that a file in the state's folder tells of; 0: none. `*killed`: its process is gone, and what it made may stand still.
@@ -39,13 +47,14 @@ pid_t uplink_of(unsigned int index, bool *killed);
 
 extern const char *const uplink_causes[UPLINK_CAUSES];
 
-/* The words on one. */
+/* The words on one of its ways. */
 struct uplink_state {
 	char dev[IF_NAMESIZE];
+	enum uplink_way way;
 	char text[160], mend[80]; /* "": nothing is to be mended */
 	struct uplink_told now;   /* `rate` 0: not known */
 };
-/* Calls `look` for each of the thread's namespace. -1 with a message. */
+/* Calls `look` for each way of each of the thread's namespace. -1 with a message. */
 int uplinks_each(void (*look)(const struct uplink_state *state, void *ctx), void *ctx);
 
 /* Takes over what a process left that was killed; puts CAKE and programs there. Under the state's lock. -1 with a message. */

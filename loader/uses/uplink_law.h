@@ -20,6 +20,9 @@
  *
  *     threshold = 1.5 ms + 2.5 s + P    target = 5 ms + 3 s + P    window = 250 ms + 20 s + RTT
  *
+ * It serves the way down as well. There the queue is before the shaper, and t is when a packet begins to wait: C is what arrives, B, over the
+ * time between two arrivals. Senders put into the queue what the shaper let pass an RTT before, so dq/dt is the same, with the same delay.
+ *
  * Without a queue, a rate that is in use grows: by 12 % a tick below 0.8 of the last capacity, 3 % below 0.97, then by 0.5 % S, which grows
  * by 10 % S each tick, to 5 % S at most, and never beyond 1.25 of what was sent in a tick of the last 2 s. A queue that a growth makes shows
  * an RTT later, and is as long as the rate has grown meanwhile: S = min(1, 0.3 s / RTT).

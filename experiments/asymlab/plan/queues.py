@@ -229,6 +229,8 @@ class Uplink(Model):
     )
     most: Rate | None = Field(None, description="It never shapes to more.", json_schema_extra={"without": '`"10gbit"`'})
 
+    down: bool = Field(False, description="It shapes what arrives as well, by an ifb.")
+
     def check_rival(self, has_cake: bool) -> None:
         """`has_cake`: the path has one for it, and IPv4."""
         if self.at == "host" or not has_cake:
@@ -236,10 +238,10 @@ class Uplink(Model):
                 f"uplink.law: {self.law} sets the rate of a router's CAKE, by pings of IPv4: give the last hop's "
                 "`reverse` a `cake`"
             )
-        if self.rate or not (self.least and self.most):
+        if self.rate or self.down or not (self.least and self.most):
             raise ValueError(
-                f"uplink: {self.law} needs `least` and `most`, and no `rate`: its base is that of the last hop's "
-                "`reverse`"
+                f"uplink: {self.law} needs `least` and `most`, and neither `rate` nor `down`: its base is that of the "
+                "last hop's `reverse`"
             )
 
 

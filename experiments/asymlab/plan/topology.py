@@ -557,6 +557,7 @@ def _uplink(built: Builder) -> job.Uplink | job.Autorate | None:
         return job.Autorate(device.dev, router.addr, left.addr, spec.law == "autorate", *bounds)
     rates = {"--rate": spec.rate, "--least": spec.least, "--most": spec.most}
     options = [word for option, rate in rates.items() if rate for word in (option, f"{rate}bit")]
+    options += ["--down"] * spec.down
     return job.Uplink(right.dev if spec.at == "host" else device.dev, options)
 
 

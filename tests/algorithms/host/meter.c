@@ -21,10 +21,10 @@ static void tick(u64 now_us)
 	struct uplink_view v;
 	double none;
 
-	uplink_law_view(&v, &seen, now_us * 1000);
+	uplink_law_view(&v, &seen[UPLINK_UP], now_us * 1000);
 	none = uplink_law_tick(&law, &v);
-	told.rebase_ns = none * 1e9;
-	told.rebases += none > 0;
+	told[UPLINK_UP].rebase_ns = none * 1e9;
+	told[UPLINK_UP].rebases += none > 0;
 	printf("%.0f %.0f %.2f %d\n", law.rate, law.capacity, 1e3 * law.queue, (int)law.cause);
 	fflush(stdout);
 }
@@ -49,8 +49,8 @@ int main(void)
 			continue;
 		}
 		memset(entries, 0, sizeof(entries));
-		memset(&seen, 0, sizeof(seen));
-		memset(&told, 0, sizeof(told));
+		memset(seen, 0, sizeof(seen));
+		memset(told, 0, sizeof(told));
 		uplink_law_begin(&law, 1e5, 1e10, number);
 	}
 	return 0;
