@@ -31,13 +31,17 @@ os.setuid(65534)
 os.execvp(sys.argv[1], sys.argv[1:])
 """
 # `up WORDS` begins one in the background and waits for its first line; `down` ends it as a user does.
-BEGIN = """
+BEGIN = r"""
 export ASYMCC_OBJECTS=/lab
 ip link add wan0 type veth peer name away
 ip link set wan0 up; ip link set away up
 up() {
     asymcc uplink --dev wan0 "$@" >said 2>&1 & pid=$!
     until grep -q searched said; do kill -0 $pid && sleep 0.1 || break; done
+}
+arrives() {
+    tc qdisc show | sed -n '/asymcc\|clsact/s/^qdisc \([a-z]*\).* dev \([^ ]*\) .*/\1 \2/p'
+    tc filter show dev wan0 ingress | grep -o mirred || :
 }
 down() { kill $pid; wait $pid; echo "ended: $?"; grep -v searched said || :; }
 """
@@ -93,6 +97,35 @@ def test_its_thinning_is_no_others(script):
         "ended: 0",
         "forwarded ACKs that leave by dev wan0 are thinned",
     ]
+
+
+CLSACT, CAKE = "clsact wan0", "cake asymcc-3"
+TOLD = "the last `asymcc uplink --dev wan0` was killed: what it left is taken away"
+
+
+def test_what_arrives_is_shaped_by_an_ifb_that_goes_with_it(script):
+    lines = script("up --down; arrives; down; arrives; ip -br link show type ifb | grep asymcc || echo none")
+    assert sorted(lines[:3]) == [CAKE, CLSACT, "mirred"]
+    assert lines[3:] == ["ended: 0", "none"]
+
+
+def test_the_ifb_of_a_killed_one_goes_at_the_next_start_and_a_qdisc_of_another_stays(script):
+    killed = "up --down; kill -9 $pid; wait $pid; arrives"
+    off = "asymcc uplink --dev wan0 --off; arrives"
+    lines = script(f"tc qdisc add dev wan0 clsact; {killed}; up; arrives; down; {killed}; {off}")
+    stands = [CAKE, CLSACT, "mirred"]
+    assert sorted(lines[:3]) == sorted(lines[6:9]) == stands
+    assert lines[3:6] == [CLSACT, "ended: 0", TOLD]
+    assert lines[9:] == ["the uplink is as it was before", CLSACT]
+
+
+def test_filters_of_another_for_what_arrives_stay(script):
+    others = (
+        "tc qdisc add dev wan0 clsact; tc filter add dev wan0 ingress matchall action mirred egress redirect dev away"
+    )
+    lines = script(f"{others}; up --down; cat said; asymcc status; tc qdisc show dev wan0")
+    assert lines[0].startswith("asymcc: --down: somebody has set filters for what arrives by dev wan0 (SQM, perhaps)")
+    assert "uplinks: nothing" in lines and "cake" not in "".join(lines)
 
 
 OPENWRT = {
