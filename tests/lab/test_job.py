@@ -42,7 +42,9 @@ def test_each_published_case_is_a_job_that_the_agent_reads(file, which):
         assert load(kind_of(dump(planned)) | Refusals, text_of(dump(planned)), "job") == planned
         controllers += planned.controllers
     fast = [c for c in controllers if c.object == "fast"]
-    assert file.parent.name in ("ackratio", "grants", "l4s", "thin", "twoway") or all(c.set.get("alpha") for c in fast)
+    assert file.parent.name in ("ackratio", "c4", "grants", "l4s", "thin", "twoway") or all(
+        c.set.get("alpha") for c in fast
+    )
     assert fast or file.parent.name != "fast"
 
 
