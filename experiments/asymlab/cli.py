@@ -102,13 +102,16 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def lacks(e: ModuleNotFoundError) -> None:
-    """A Python that its user has built may lack a part of its library: _lzma, where liblzma was not there."""
+def lacks(e: ImportError) -> None:
+    """A Python may lack a part: _lzma, if its user built it without liblzma, or libstdc++, which numpy loads."""
+    first: BaseException = e
+    while first.__cause__:  # a package's advice of many lines comes last
+        first = first.__cause__
     if (e.name or "").startswith("asymlab"):
         sys.excepthook(*sys.exc_info())
     else:
-        text = f"{sys.executable}: no module {e.name}; install it, or take a Python that has it"
-        print(f"asymlab: {text}", file=sys.stderr)
+        what = f"no module {e.name}" if isinstance(e, ModuleNotFoundError) else first
+        print(f"asymlab: {sys.executable}: {what}; install it, or take a Python that has it", file=sys.stderr)
 
 
 def main() -> None:
@@ -118,7 +121,7 @@ def main() -> None:
             args.parser.error(f"unrecognized arguments: {' '.join(others)}")
     except SystemExit as e:  # argparse's 2 would be a bad kernel
         sys.exit(max([2, *(command(name).failed for name in sys.argv[1:2] if name in COMMANDS)]) if e.code else e.code)
-    except ModuleNotFoundError as e:
+    except ImportError as e:
         lacks(e)
         sys.exit(BROKEN)
     except Exception:
@@ -143,7 +146,7 @@ def main() -> None:
     except OSError as e:
         print(f"asymlab: {e.filename or 'system'}: {e.strerror or e}", file=sys.stderr)
         sys.exit(called.failed)
-    except ModuleNotFoundError as e:
+    except ImportError as e:
         lacks(e)
         sys.exit(called.failed)
     except Exception:  # Python's own 1 would be an answer of some commands

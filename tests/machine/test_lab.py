@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import numpy as np
@@ -246,6 +247,16 @@ def test_a_python_without_a_module(scenario_file, command):
     code = "import sys; sys.modules['_lzma'] = None; from asymlab.cli import main; main()"
     argv = [sys.executable, "-c", code, *command, *([scenario_file()] if command == ("run",) else [])]
     one_line(subprocess.run(argv, capture_output=True, text=True, cwd=REPO), sys.executable, "no module _lzma")
+
+
+def test_a_python_whose_module_cannot_be_loaded(scenario_file, tmp_path):
+    (tmp_path / "lzma.py").write_text(
+        "try:\n    import _lzma\nexcept ImportError as e:\n    raise ImportError('a\\nb') from e\n"
+    )
+    (tmp_path / f"_lzma{EXTENSION_SUFFIXES[0]}").write_text("no program, and longer than the header of one" * 9)
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from asymlab.cli import main; main()"
+    p = subprocess.run([sys.executable, "-c", code, "run", scenario_file()], capture_output=True, text=True, cwd=REPO)
+    one_line(p, f"{sys.executable}: ", "invalid ELF header; install it")
 
 
 def test_image_that_is_not_made(scenario_file):
