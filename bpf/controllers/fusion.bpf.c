@@ -171,9 +171,9 @@ static inline u32 law_rtt(const struct fusion *f)
 
 /*
  * An ACK waited, or the last one did. The average grows no faster than the window may, by what was acknowledged. Slow start adds
- * as much already.
+ * as much already. A window that falls with the wait is no reason for one.
  */
-static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wait, u32 acked)
+static inline void note_wait(struct fusion *f, struct tcp_sock *tp, u32 wait, u32 acked)
 {
 	u32 then = f->wait_q4 >> 4, rtt;
 	u64 n = min(acked, W_MAX),
@@ -182,8 +182,10 @@ static inline void note_wait(struct fusion *f, const struct tcp_sock *tp, u32 wa
 	f->wait_q4 = min((3ULL * f->wait_q4 + (wait << 4)) / 4, most);
 	wait = f->wait_q4 >> 4;
 	rtt = law_rtt(f);
-	if (f->w_q20 >> Q20 >= tp->snd_ssthresh && (wait < then || is_cwnd_limited(tp)))
-		f->w_q20 = min(fit_window(f->w_q20 >> 4, rtt, then, wait) << 4, (u64)W_MAX << Q20);
+	if (f->w_q20 >> Q20 < tp->snd_ssthresh || (wait >= then && !is_cwnd_limited(tp)))
+		return;
+	f->w_q20 = min(fit_window(f->w_q20 >> 4, rtt, then, wait) << 4, (u64)W_MAX << Q20);
+	tp->snd_ssthresh = min(tp->snd_ssthresh, max(f->w_q20 >> Q20, W_MIN));
 }
 
 /* (1) and (2), packets << 20, each at most 2^40. False without an RTT. */

@@ -70,6 +70,14 @@ def test_slow_start_adds_what_was_acknowledged_while_acks_wait(fusion):
         assert reply["cwnd"] == int(w_of(fusion)) == 10 + i
 
 
+def test_a_window_that_falls_with_the_wait_does_not_slow_start(fusion):
+    at_rest(fusion, 100, flight=1000, ssthresh=100, ca__ack_way=20 * MS, ca__wait_q4=(400 * MS) << 4)
+    for i in range(1, 20):
+        fusion.ack(now=10**6 + i * MS, rtt=50 * MS, rcv_tsval=1000 + i - 20)
+        assert own(fusion)["phase"] != SLOW_START
+    assert w_of(fusion) < 30
+
+
 @pytest.mark.parametrize("stretch", [1, 7, 100])
 @pytest.mark.parametrize("rtt", [56 * MS, 400 * MS])
 def test_a_round_trip_of_acks_takes_away_the_queue_but_alpha(fusion, rtt, stretch):

@@ -141,12 +141,13 @@ class Fusion(Model):
 
     def note_wait(self, tp, wait, n):
         """The average, and the window, which changes as the RTT does: it grows by what was acknowledged at most.
-        In slow start it grows so anyway."""
+        In slow start it grows so anyway, and no fall is a reason for one."""
         most = int(16 * self.wait) + int(16 * (self.rtt + self.wait)) * n // max(int(self.w) + n, 1)
         then, self.wait = int(self.wait), min((int(48 * self.wait) + 16 * wait) // 4, most) / 16
         if int(self.w) >= tp.snd_ssthresh and (int(self.wait) < then or tp.limited):
             self.slack["w"] += PART
             self.w = min(self.fit_window(self.w, int(self.rtt + self.wait), then, int(self.wait)), W_MAX)
+            tp.snd_ssthresh = min(tp.snd_ssthresh, max(int(self.w), 2))
 
     def cong_avoid(self, tp, n, _):
         grow = self.may_grow(tp)
