@@ -94,8 +94,11 @@ all: build
 
 # --- experiments and tests; each sets up what is missing ----------------------------------
 # Downloads wait for the net and a link for one core: the kernel, which takes longest, goes first, and all else beside it.
+# What its image needs has a make of its own: one make would start all objects and pip as soon as it waits for these.
+MAKE_4 = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j4)
 experiments: ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set; ENGINE=qemu
-	$(Q)$(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j4) $(call image_of,$(EXPERIMENTS_ENGINE)) $(ASYMLAB) build
+	$(Q)$(MAKE_4) $(A)/asymcc $(B)/trace.bpf.o $(if $(filter uml,$(EXPERIMENTS_ENGINE)),$(B)/.deps-uml)
+	$(Q)$(MAKE_4) $(call image_of,$(EXPERIMENTS_ENGINE)) $(ASYMLAB) build
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) --engine $(EXPERIMENTS_ENGINE) $(if $(JOBS),--jobs $(JOBS))
 
 PYTEST = $(Q)$(B)/venv/bin/python -m pytest -n auto --dist loadscope --no-loadscope-reorder $(TEST_OPTIONS)
