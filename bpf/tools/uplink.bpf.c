@@ -12,6 +12,8 @@
  * That by which the answer came is known likewise: it is the time at which it is here, less TSval. So the queue of what arrives is known
  * ahead of a shaper on this machine, as the socket sees what arrives before tc's programs do.
  *
+ * ICMP's timestamps tell the same where no TCP does: `asymcc uplink --probe` asks for them.
+ *
  * A stranger makes no entry: what leaves alone does. An answer counts if it repeats a number that left, and tells of no longer queue than
  * its RTT. No way is longer than its RTT, and so no two ways differ by more: a clock that says so tells nothing any more.
  */
@@ -22,6 +24,7 @@ char LICENSE[] SEC("license") = "Dual BSD/GPL";
 
 PARAM(s32, overhead, 0, -64, 256, "bytes", "that a packet takes of the uplink beside its IP packet");
 PARAM(s32, mpu, 0, 0, 256, "bytes", "that a packet takes there at least, with `overhead`");
+PARAM(u32, reflector, 0, 0, 0xffffffff, "-", "IPv4 address of a host that answers ICMP's timestamps; 0: none is asked");
 PARAM(u8, down, 0, 0, 1, "-", "1: the queue of what arrives is measured, too");
 
 enum {
@@ -31,6 +34,9 @@ enum {
 	TICK_NS = 1000000,
 	LOOK_BACK = 25, /* bins: half a second */
 	ENTRY_NS = 1000000, /* from one new entry to the next: it stays for seconds, whoever else wants its room */
+	ICMP = 1,
+	TIMESTAMP = 13, /* a request, and ... */
+	TIMESTAMP_REPLY = 14,
 	OUTGOING = 4, /* of skb->pkt_type; 0: it is for this host */
 };
 
@@ -285,7 +291,59 @@ static __always_inline void comes(struct __sk_buff *skb, const struct packet *p,
 		left_ns = take(&c->acks, echo, &bytes);
 	if (!left_ns || left_ns > now)
 		return;
+	seen[UPLINK_UP].heard_ns = now;
 	note_answer(c, bpf_ntohl(stamps[1]), left_ns, bytes, now);
+}
+
+/* An ICMP timestamp to the reflector, or from there. */
+struct probe {
+	u8 type, code;
+	__be16 check;
+	__be32 number; /* one more each time */
+	__be32 left, came, back; /* ms, by their clocks */
+};
+
+static __always_inline bool read_probe(struct __sk_buff *skb, struct probe *p, u8 type)
+{
+	struct {
+		u8 version, tos;
+		__be16 len, id, fragment;
+		u8 ttl, protocol;
+		__be16 check;
+		__be32 address[2];
+	} ip;
+	u32 link;
+	int net = ip_header_at(skb, &link);
+
+	return net >= 0 && !bpf_skb_load_bytes(skb, net, &ip, sizeof(ip)) && ip.version == 0x45 &&
+	       ip.protocol == ICMP && ip.address[type == TIMESTAMP] == bpf_htonl(reflector) &&
+	       !bpf_skb_load_bytes(skb, net + sizeof(ip), p, sizeof(*p)) && p->type == type;
+}
+
+/* Its ways are kept as a connection's, which no TCP has. A clock that jumps, as each does at midnight, begins anew. */
+static __always_inline void note_probe(struct __sk_buff *skb, bool out, u64 now, u32 bytes)
+{
+	const struct tuple of = { .remote = { bpf_htonl(reflector) } };
+	struct connection *c = bpf_map_lookup_elem(&connections, &of);
+	struct probe p;
+	u64 left_ns;
+	u32 then = 0;
+
+	if (!read_probe(skb, &p, out ? TIMESTAMP : TIMESTAMP_REPLY))
+		return;
+	if (out && (!c || c->odd)) {
+		bpf_map_update_elem(&connections, &of, (const void *)&unknown, BPF_ANY);
+		c = bpf_map_lookup_elem(&connections, &of);
+	}
+	if (!c)
+		return;
+	if (out) {
+		put(&c->data, bpf_ntohl(p.number), c->rtt_ns, now, bytes);
+		return;
+	}
+	left_ns = take(&c->data, bpf_ntohl(p.number), &then);
+	if (left_ns && left_ns <= now)
+		note_answer(c, bpf_ntohl(p.came), left_ns, then, now);
 }
 
 /* Bytes of the uplink that it takes. `overhead` may make it less than nothing. */
@@ -324,6 +382,8 @@ int uplink(struct __sk_buff *skb)
 		sum = count(&seen[UPLINK_UP], b, cost_of(skb));
 		if (read_packet(skb, &p, true))
 			leaves(skb, &p, b, now, sum);
+		else if (reflector)
+			note_probe(skb, true, now, sum);
 	} else if (!skb->pkt_type) {
 		tcp = read_packet(skb, &p, false);
 		if (down)
@@ -331,6 +391,8 @@ int uplink(struct __sk_buff *skb)
 			      cost_of(skb) + (tcp ? headers_of(skb, &p) : 0));
 		if (tcp)
 			comes(skb, &p, now);
+		else if (reflector)
+			note_probe(skb, false, now, 0);
 	}
 	return 0;
 }

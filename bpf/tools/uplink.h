@@ -26,6 +26,7 @@ struct uplink_seen {
 	unsigned int bytes; /* of all packets that have left, or arrived */
 	unsigned long long waits_ns; /* when the first data left that nobody has answered; 0: none waits */
 	unsigned long long rtt_ns; /* of the last answers, smoothed */
+	unsigned long long heard_ns; /* when a connection told a queue last */
 	unsigned long long entry_ns; /* when the last connection got an entry */
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /* CAKE ahead of a modem, at a rate that is found and followed, and ACKs thinned by it. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #define PATIENCE 10 /* s, that one that runs has to end */
 
 static struct {
-	const char *dev, *log;
+	const char *dev, *log, *probe;
 	long rate, least, most, overhead, mpu;
 	bool down, off;
 } args = { .least = LEAST_KBIT, .most = RATE_MAX_KBIT };
@@ -111,7 +112,9 @@ static int uplink(void)
 		return fail("uplink: --dev DEVICE is missing: the device that leads to the modem");
 	if (args.least > args.most)
 		return fail("--least %ldkbit is more than --most %ldkbit", args.least, args.most);
-	if (args.off && (args.down || args.log || args.rate || args.least != LEAST_KBIT || args.most != RATE_MAX_KBIT))
+	if (args.off &&
+	    (args.down || args.probe || args.log || args.rate || args.least != LEAST_KBIT ||
+	     args.most != RATE_MAX_KBIT))
 		return fail("--off takes no values");
 	if (args.rate && (args.rate < args.least || args.rate > args.most))
 		return fail("--rate %ldkbit is not from --least to --most, %ldkbit to %ldkbit", args.rate, args.least,
@@ -123,6 +126,8 @@ static int uplink(void)
 	u.overhead = args.overhead;
 	u.mpu = args.mpu;
 	u.ways = args.down ? UPLINK_WAYS : 1;
+	if (args.probe && inet_pton(AF_INET, args.probe, &u.reflector) != 1)
+		return fail("--probe %s: not an IPv4 address such as 192.0.2.1", args.probe);
 	if (device_find(&u.device, args.dev))
 		return -1;
 	if (args.log && !args.off) {
@@ -147,6 +152,9 @@ static const struct opt opts[] = {
 	{ "least", 'l', "RATE", "it never shapes to less (100kbit)", .kbit = &args.least },
 	{ "most", 'm', "RATE", "it never shapes to more (10gbit)", .kbit = &args.most },
 	{ "down", 'w', NULL, "what arrives is shaped as well, by an ifb", .flag = &args.down },
+	{ "probe", 'b', "ADDRESS",
+	  "this host is asked for ICMP's timestamps while packets leave and no TCP tells how long they wait",
+	  .text = &args.probe },
 	{ "overhead", 'e', "N", "bytes that each packet takes of the uplink beside IP, as of CAKE",
 	  .number = &args.overhead, .min = -64, .max = 256 },
 	{ "mpu", 'p', "N", "bytes that each packet takes there at least, as of CAKE", .number = &args.mpu, .max = 256 },

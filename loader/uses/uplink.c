@@ -17,6 +17,7 @@
 #include "kernel/clock.h"
 #include "kernel/ifb.h"
 #include "kernel/netlink.h"
+#include "kernel/probe.h"
 #include "kernel/process.h"
 #include "object/verifier.h"
 #include "uses/state.h"
@@ -29,6 +30,10 @@
 #define SHARE_CHANGE 0.1 /* nor this one to thinning */
 #define DOWN_LEAST 1e5
 #define DOWN_MOST 1e10  /* bit/s */
+#define BLIND_S 1      /* s without an answer to any TCP, after which one probes */
+#define PROBES 4        /* in a tick */
+#define BUSY 0.25       /* of the rate that is known, or ... */
+#define LEAST_BUSY 1e5  /* ... bits in a second: less makes no queue */
 #define RTT_CHANGE 0.1  /* nor this one of the RTT */
 #define RTT_LEAST 0.01
 #define RTT_MOST 1      /* s: a far end that answers late makes CAKE's queues no longer than by this */
@@ -288,7 +293,8 @@ static int open_meter(struct uplink *u)
 	    bpf_map__value_size(told) != UPLINK_WAYS * sizeof(struct uplink_told))
 		return fail("%s: it is of another asymcc: build both anew", u->meter.path ? u->meter.path : UPLINK);
 	if (set_number(&u->meter, "ethernet", u->device.ethernet) || set_number(&u->meter, "overhead", u->overhead) ||
-	    set_number(&u->meter, "mpu", u->mpu) || set_number(&u->meter, "down", u->ways > UPLINK_DOWN))
+	    set_number(&u->meter, "mpu", u->mpu) || set_number(&u->meter, "down", u->ways > UPLINK_DOWN) ||
+	    set_number(&u->meter, "reflector", ntohl(u->reflector.s_addr)))
 		return -1;
 	err = verifier_load(u->meter.bpf);
 	if (err)
@@ -385,6 +391,9 @@ static int place(struct uplink *u)
 	u->netlink = netlink_open(NETLINK_ROUTE);
 	if (u->netlink < 0)
 		return fail("netlink: %s", strerror(-u->netlink));
+	u->probe = u->reflector.s_addr ? probe_open(u->reflector, u->device.index, &u->probes) : -1;
+	if (u->reflector.s_addr && u->probe < 0)
+		return fail("--probe: %s", strerror(-u->probe));
 	return open_thinning(u);
 }
 
@@ -438,6 +447,8 @@ void uplink_close(struct uplink *u)
 {
 	if (u->tap >= 0)
 		close(u->tap);
+	if (u->probe >= 0)
+		close(u->probe);
 	if (u->netlink >= 0)
 		close(u->netlink);
 	if (u->log)
@@ -514,6 +525,16 @@ static int share(struct uplink *u)
 	return tell_thinning(u, fmax(lround(ACK_SHARE * l->rate / 1e3), 1));
 }
 
+static bool is_blind(const struct uplink *u, const struct uplink_seen *seen, const struct uplink_view *v, __u64 now)
+{
+	const struct uplink_law *l = &u->shaper[UPLINK_UP].law;
+	double bits = 0;
+
+	for (int i = LAW_BINS / 2; i < LAW_BINS; i++)
+		bits += 8.0 * v->bins[i].bytes;
+	return now > seen->heard_ns + BLIND_S * NS_PER_S && bits > (l->searches ? LEAST_BUSY : BUSY * l->rate);
+}
+
 /* `*due`: when it should be. Those of a time in which the process was stopped are not made up for. */
 static int tick(struct uplink *u, __u64 *due)
 {
@@ -532,11 +553,25 @@ static int tick(struct uplink *u, __u64 *due)
 		note_tick(u, i, uplink_law_tick(&u->shaper[i].law, &v));
 		if (obey(u, &u->shaper[i], v.rtt))
 			return -1;
+		if (i == UPLINK_UP)
+			u->blind = u->probe >= 0 && is_blind(u, seen, &v, now);
 	}
 	if (tell_meter(u) || share(u))
 		return -1;
 	log_tick(u, now);
 	return 0;
+}
+
+/* Probes leave meanwhile, if they have to. A signal, or -1. */
+static int rest_till(struct uplink *u, __u64 end, const sigset_t *stop)
+{
+	int signal = 0;
+
+	for (int i = PROBES; u->blind && i && signal <= 0; i--) {
+		probe_send(u->probe, ++u->probes);
+		signal = wait_till(end - (i - 1) * (__u64)(LAW_TICK * NS_PER_S / PROBES), stop);
+	}
+	return u->blind ? signal : wait_till(end, stop);
 }
 
 int uplink_run(struct uplink *u)
@@ -551,7 +586,7 @@ int uplink_run(struct uplink *u)
 	sigaddset(&stop, SIGTERM);
 	while (!err) {
 		next += LAW_TICK * NS_PER_S;
-		if (wait_till(next, &stop) > 0)
+		if (rest_till(u, next, &stop) > 0)
 			return 0;
 		for (int i = 0; i < u->ways && !err; i++)
 			err = cake_look(u->netlink, u->shaper[i].index, &q);

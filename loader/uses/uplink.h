@@ -4,6 +4,7 @@
 #define USES_UPLINK_H
 
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/types.h>
 
@@ -28,6 +29,10 @@ struct uplink {
 	long overhead, mpu;   /* bytes */
 	int ways;             /* of enum uplink_way: 2 with that down, else 1 */
 	struct object meter, thin;
+	struct in_addr reflector; /* 0: nobody is asked */
+	int probe;            /* a socket for that; -1: not open */
+	__u32 probes;         /* the number of the last one */
+	bool blind;           /* packets leave, and no TCP tells how long they wait */
 	int tap, netlink;     /* the packet socket of uplink.bpf.c, and one for CAKE; -1: not open */
 	struct uplink_shaper shaper[UPLINK_WAYS];
 	bool thins;
@@ -37,7 +42,7 @@ struct uplink {
 	FILE *log;            /* a line each tick; NULL: none */
 };
 
-#define UPLINK_NOWHERE { .ways = 1, .tap = -1, .netlink = -1 }
+#define UPLINK_NOWHERE { .ways = 1, .probe = -1, .tap = -1, .netlink = -1 }
 
 /*
  * The one that a file in the state's folder tells of; 0: none. `*killed`: its process is gone, and what it made may stand still.

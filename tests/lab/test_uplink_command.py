@@ -128,6 +128,23 @@ def test_filters_of_another_for_what_arrives_stay(script):
     assert "uplinks: nothing" in lines and "cake" not in "".join(lines)
 
 
+LOAD = """
+import socket, time
+
+with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    for _ in range(100):
+        s.sendto(bytes(1400), ("10.0.0.2", 9))
+        time.sleep(0.02)
+"""
+
+
+def test_only_a_line_in_use_is_probed(script):
+    net = "ip addr add 10.0.0.1/24 dev wan0; ip neigh add 10.0.0.2 lladdr 02:00:00:00:00:02 dev wan0"
+    asks = "sed -n 's/^IcmpMsg: .*OutType13.*/asks/p' /proc/net/snmp; echo looked"
+    lines = script(f"{net}; up --probe 10.0.0.2; sleep 2; {asks}; python3 load.py; {asks}; down", **{"load.py": LOAD})
+    assert lines == ["looked", "asks", "looked", "ended: 0"]
+
+
 OPENWRT = {
     "/etc/init.d/asymcc": REPO / "packaging/openwrt/asymcc/files/asymcc.init",
     "/etc/rc.common": REPO / "tests/live/openwrt/root/etc/rc.common",

@@ -77,6 +77,15 @@ def test_what_arrives_waits_here_and_not_before_the_modem(tmp_path, of, at):
 
 
 @pytest.mark.lab
+def test_probes_tell_how_long_packets_wait_if_no_tcp_does(tmp_path):
+    silent = ROUTER + '[sysctls]\n"net.ipv4.tcp_timestamps" = 0\n'
+    up, queue = ran(tmp_path, silent, "[uplink]\nprobe = true")
+    without, long = ran(tmp_path, silent, "[uplink]")
+    assert queue < 0.03 and long > 0.1
+    assert up > 0.75 * 20 * MBIT and up > 0.9 * without
+
+
+@pytest.mark.lab
 def test_jitter_is_no_queue(tmp_path):
     up, queue = ran(tmp_path, ROUTER, "[uplink]", jitter="5ms")
     assert up > 0.75 * 20 * MBIT and queue < 0.03
@@ -119,6 +128,7 @@ def test_where_it_stands_and_what_it_is_told(tmp_path):
         ((HOST, "[uplink]"), "a router stands between two hops, and this path has one"),
         ((ROUTER, "[uplink]\n[thin]"), "it thins ACKs itself"),
         ((ROUTER, '[uplink]\nat = "modem"'), "uplink.at"),
+        ((ROUTER.replace("ack =", "ip = 6\nack ="), "[uplink]\nprobe = true"), "uplink.probe: it asks by ICMP of IPv4"),
         ((ROUTER, '[uplink]\nlaw = "autorate"'), "give the last hop's `reverse` a `cake`"),
         ((CAKE, '[uplink]\nlaw = "autorate"\nleast = "9mbit"'), "autorate needs `least` and `most`"),
     ],

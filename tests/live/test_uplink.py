@@ -100,6 +100,8 @@ def test_it_leaves_thinning_to_the_command_that_thins(router):
         (["--dev", "wan0", "--least", "2mbit", "--most", "1mbit"], "--least 2000kbit is more than --most 1000kbit"),
         (["--dev", "wan0", "--rate", "1mbit", "--most", "500kbit"], "--rate 1000kbit is not from --least to --most"),
         (["--dev", "wan0", "--off", "--rate", "1mbit"], "--off takes no values"),
+        (["--dev", "wan0", "--off", "--down"], "--off takes no values"),
+        (["--dev", "wan0", "--probe", "example.org"], "--probe example.org: not an IPv4 address such as 192.0.2.1"),
     ],
 )
 def test_what_it_refuses(router, argv, words):

@@ -400,6 +400,8 @@ class Scenario(Model):
     def _uplink_has_a_place(self) -> Self:
         if self.uplink and self.uplink.at == "router" and len(self.path.chain) < 2:
             raise ValueError("uplink.at: a router stands between two hops, and this path has one: give `host`")
+        if self.uplink and self.uplink.probe and self.ip != 4:
+            raise ValueError("uplink.probe: it asks by ICMP of IPv4: give `ip = 4`")
         rival = self.uplink is not None and self.uplink.law != "asymcc"
         if self.uplink and (not self.flows or (self.thin is not None and not rival)):
             raise ValueError("uplink: it thins ACKs itself, for flows: give `flows`, and no `thin`")

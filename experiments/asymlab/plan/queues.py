@@ -231,6 +231,8 @@ class Uplink(Model):
 
     down: bool = Field(False, description="It shapes what arrives as well, by an ifb.")
 
+    probe: bool = Field(False, description="It asks the first entry's left host for ICMP's timestamps if no TCP tells.")
+
     def check_rival(self, has_cake: bool) -> None:
         """`has_cake`: the path has one for it, and IPv4."""
         if self.at == "host" or not has_cake:
@@ -238,10 +240,10 @@ class Uplink(Model):
                 f"uplink.law: {self.law} sets the rate of a router's CAKE, by pings of IPv4: give the last hop's "
                 "`reverse` a `cake`"
             )
-        if self.rate or self.down or not (self.least and self.most):
+        if self.rate or self.down or self.probe or not (self.least and self.most):
             raise ValueError(
-                f"uplink: {self.law} needs `least` and `most`, and neither `rate` nor `down`: its base is that of the "
-                "last hop's `reverse`"
+                f"uplink: {self.law} needs `least` and `most`, and no more: its base is that of the last "
+                "hop's `reverse`"
             )
 
 

@@ -557,7 +557,11 @@ def _uplink(built: Builder) -> job.Uplink | job.Autorate | None:
         return job.Autorate(device.dev, router.addr, left.addr, spec.law == "autorate", *bounds)
     rates = {"--rate": spec.rate, "--least": spec.least, "--most": spec.most}
     options = [word for option, rate in rates.items() if rate for word in (option, f"{rate}bit")]
-    options += ["--down"] * spec.down
+    options += ["--down"] * spec.down + ["--probe", left.addr] * spec.probe
+    if spec.probe and spec.at == "router":  # by whose own address answers come back
+        (end,) = (end for end in built.network.ends.values() if end.dev == device.dev)
+        for a, b in pairwise(built.hops.trunk[:-1]):
+            built.network.route(a, b, end)
     return job.Uplink(right.dev if spec.at == "host" else device.dev, options)
 
 
