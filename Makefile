@@ -53,7 +53,7 @@ HERE := $(call quoted,$(CURDIR))
 BPF_CFLAGS := @bpf/cflags -Ibpf -idirafter /usr/include/$(shell uname -m)-linux-gnu -ffile-prefix-map=$(HERE)=.
 # The prefix map: what is built does not know where, so that any clone gives the same guest.
 CFLAGS ?= -O2 -g
-# Of another architecture: where its files are built, how its images' names end, its compiler, its libraries.
+# Another architecture's folder of files, end of its images' names, compiler and libraries.
 A := $(B)
 ifneq ($(ARCH),$(NATIVE))
 arm64_TRIPLET := aarch64-linux-gnu
@@ -68,7 +68,7 @@ override CFLAGS += -Wall -Wextra -D_GNU_SOURCE -Iloader -Ibpf -ffile-prefix-map=
 VERSION := $(file <VERSION)
 
 OBJECTS := $(patsubst %.bpf.c,$(B)/%.bpf.o,$(notdir $(wildcard bpf/controllers/*.bpf.c bpf/rivals/*.bpf.c bpf/tools/*.bpf.c)))
-# What the lab alone uses, and no installation has.
+# For the lab alone: no installation has them.
 LAB_OBJECTS := $(patsubst bpf/lab/%.bpf.c,$(B)/%.bpf.o,$(wildcard bpf/lab/*.bpf.c))
 LOADER := $(patsubst %.c,$(A)/%.o,$(wildcard loader/*.c loader/*/*.c))
 ASYMLAB := $(B)/venv/bin/asymlab
@@ -94,7 +94,7 @@ all: build
 
 # --- experiments and tests; each sets up what is missing ----------------------------------
 # Downloads wait for the net and a link for one core: the kernel, which takes longest, goes first, and all else beside it.
-# What its image needs has a make of its own: one make would start all objects and pip as soon as it waits for these.
+# Its image has a make of its own: one make would start all objects and pip as soon as it waits for these.
 MAKE_4 = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j4)
 experiments: ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set; ENGINE=qemu
 	$(Q)$(MAKE_4) $(A)/asymcc $(B)/trace.bpf.o $(if $(filter uml,$(EXPERIMENTS_ENGINE)),$(B)/.deps-uml)
@@ -109,7 +109,7 @@ test: test-needs ## run all tests
 test-quick: build $(B)/.deps-test $(ASYMLAB) lint ## between edits, some 90 s: lint, the controllers' laws on the host, report
 	$(PYTEST) -q -m "not lab and not slow" tests/algorithms tests/report tests/test_*.py
 
-# The parts of it. What has the mark lab boots virtual machines; tests/live needs root, and looks at all of this kernel.
+# The parts of it. Tests marked lab boot virtual machines; tests/live needs root, and looks at all of this kernel.
 test-host: build $(REFUSED) $(B)/.deps-test $(IMAGE) $(ASYMLAB) ## those that need neither root nor a virtual machine
 	$(PYTEST) -m "not lab" --ignore tests/live --ignore tests/arm64 tests
 test-lab: test-needs ## those in virtual machines
@@ -160,13 +160,13 @@ $(A)/static/asymcc: $(wildcard loader/*.[ch] loader/*/*.[ch] bpf/tools/*.h) VERS
 $(B)/asymcc: # this machine's writes the manual page
 	$(Q)$(MAKE) --no-print-directory ARCH=$(NATIVE) $@
 else
-# Of this machine's own C library, which is another than that of small systems.
+# This machine's own C library: small systems have another.
 $(A)/static/asymcc: $(LOADER)
 	$(call say,STATIC,$@)
 	$(Q)mkdir -p $(@D) && $(CC) $(CFLAGS) -static -s -o $@ $(LOADER) -lbpf -lelf -lz -lm $(if $(wildcard /usr/lib/*/libzstd.a),-lzstd)
 endif
 
-# What the verifier shall refuse: for tests alone.
+# For tests alone: the verifier refuses these.
 $(B)/verifier/%.bpf.o: tests/verifier/%.bpf.c tests/verifier/refused.h $(wildcard bpf/*.h) Makefile | $(B)/.deps
 	$(call say,BPF,$@)
 	$(Q)mkdir -p $(@D) && clang $(BPF_CFLAGS) -Itests/verifier -c $< -o $@ && llvm-strip -g $@
@@ -275,7 +275,7 @@ check-arm64: build $(REFUSED) $(IMAGE) ## lab, package, small system and control
 	$(Q)ARM64=1 $(B)/venv/bin/python -m pytest -s tests/arm64
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(patsubst %,--kernel %-arm64,$(or $(KERNELS),6.1 6.12 newest)) $(if $(JOBS),--jobs $(JOBS))
 
-# What no packaged kernel has. Who has no packetdrill goes without its tests.
+# No packaged kernel has these. Without packetdrill its tests are skipped.
 check-newest: build $(B)/.deps-test $(ASYMLAB) ## what takes Linux 7.3, by the engine uml: Prague, DualPI2, selftests; packetdrill, if there is one
 	$(Q)$(MAKE) --no-print-directory image ENGINE=uml KERNEL=newest
 	$(Q)[ -z "$${ASYMLAB_PACKETDRILL:-$$(command -v packetdrill)}" ] || \

@@ -94,7 +94,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="asymlab",
         description="A virtual-time lab for TCP congestion control on asymmetric paths.",
-        epilog=f"What is called build/ here is {BUILD}; ASYMLAB_HOME names another." if INSTALLED else None,
+        epilog=f"build/ here is {BUILD}; ASYMLAB_HOME names another." if INSTALLED else None,
     )
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND", parser_class=CommandParser)
     for name, (_, about) in COMMANDS.items():

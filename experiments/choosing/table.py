@@ -45,7 +45,7 @@ SCRIPT = "build/venv/bin/python experiments/choosing/table.py "
 # below it there.
 OUTPUT = re.compile(rf"^(    (?:{SCRIPT}|build/venv/bin/asymlab )(.+)\n\n)((?:(?!    |#).*\n)*)", re.M)
 SAMPLE = re.compile(r"^(    build/venv/bin/asymlab (link .+)\n)((?:    link: .*\n)(?:    .*\n|\n(?=    ))*)", re.M)
-SHOWN = re.compile("link: | |What decided|In runs|If |Only |From |Beside |Leave |It is |$")
+SHOWN = re.compile("link: | |Reasons?|In runs|If |Only |From |Beside |Leave |It is |$")
 MARKED = re.compile(r"(<!-- table\.py (\w+) -->\n)(.*?)(<!-- end of table -->\n)", re.DOTALL)
 
 # Ten of the links, of each kind one or two; what a trial changes; and how much of the best is enough.

@@ -230,9 +230,7 @@ def headings(name: str) -> list[Heading]:
         ),
         Heading("7.2", "Circuit breakers", tuple(breakers(q)), "The rule of RFC 8083 is applied to what was sent."),
         Heading("7.3", "Paths with varying delay", tuple(varying_delay(q))),
-        Heading(
-            "7.4", "Constrained nodes", tuple(constrained(q)), "What it costs a small CPU, `asymlab bench` counts."
-        ),
+        Heading("7.4", "Constrained nodes", tuple(constrained(q)), "`asymlab bench` counts its cost on a small CPU."),
         Heading("7.5", "Paths with high delay", tuple(high_delay(q))),
         Heading(
             "7.6",

@@ -309,7 +309,7 @@ const struct command cmd_load = {
 	.run = load,
 	.summary = "load a controller's object and register it",
 	.about =
-		"CONTROLLER is the name of one that is installed, or the path of anybody's object: ./mine.bpf.o. Where an "
+		"CONTROLLER is the name of one that is installed, or the path of anybody's object: ./mine.bpf.o. If an "
 		"object has several, NAME behind a colon chooses: ./mine.bpf.o:NAME.\n"
 		"From then on every user's program may choose it for its own connections, as it is in "
 		"net.ipv4.tcp_allowed_congestion_control; no other has it before `use`, or the like, gives it to them.\n"

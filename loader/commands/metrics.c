@@ -195,9 +195,9 @@ static const struct {
 	const char *name, *type, *unit, *help;
 } uplink_families[UPLINK_FAMILIES] = {
 	[UPLINK_RATE] = { "asymcc_uplink_rate_bytes_per_second", "gauge", "bytes_per_second",
-			  "What `asymcc uplink` shapes the device to, in this network namespace; direction=\"down\": what arrives." },
+			  "The device's rate by `asymcc uplink`, in this network namespace; direction=\"down\": what arrives." },
 	[UPLINK_CAPACITY] = { "asymcc_uplink_capacity_bytes_per_second", "gauge", "bytes_per_second",
-			      "What the modem behind it sends, by the last queue." },
+			      "Rate of the modem behind it, by the last queue." },
 	[UPLINK_WAIT] = { "asymcc_uplink_queue_seconds", "gauge", "seconds", "How long packets wait in the modem." },
 	[UPLINK_TICKS] = { "asymcc_uplink_ticks", "counter", NULL, "Tenths of a second, by the cause of their rate." },
 };

@@ -467,7 +467,7 @@ const struct command cmd_status = {
 	.run = status,
 	.summary = "what asymcc has done here, what of it lasts, and what others changed since",
 	.about =
-		"What is loaded, who uses it and by which way, where ACKs are thinned; which of that will be there after a "
+		"It tells what is loaded, who uses it and how, where ACKs are thinned; which of that will be there after a "
 		"reboot, by the units that are enabled and the files in /etc/asymcc; and what another program has changed, "
 		"or runs beside it. It changes nothing. Without root it tells what it can see, and what it cannot.",
 };

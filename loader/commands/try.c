@@ -242,6 +242,6 @@ const struct command cmd_try = {
 		"and retransmissions of the connections that existed when each of the three began, and of those that began "
 		"in it. It looks once a second.\n"
 		"At the end all is as it was before, also if the command is killed or its terminal is lost: a timer of systemd "
-		"sees to that, or where systemd does not run, a process of its own. What another program changed meanwhile "
-		"stays, and is named. `use` of the same place meanwhile keeps the controller there.",
+		"sees to that, or where systemd does not run, a process of its own. Changes by other programs meanwhile "
+		"stay, and are named. `use` of the same place meanwhile keeps the controller there.",
 };

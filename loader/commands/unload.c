@@ -394,5 +394,5 @@ const struct command cmd_unload = {
 		"last connection has ended, of replaced builds as well. With --switch open sockets get another "
 		"controller, and nothing is waited for. With --force only routes are taken back. Connections keep the program they have until they are "
 		"closed.\n"
-		"It removes what a killed `load` left, too. Of a controller that is not loaded it says so.",
+		"It removes what a killed `load` left, too. If a controller is not loaded it says so.",
 };

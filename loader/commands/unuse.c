@@ -106,5 +106,5 @@ const struct command cmd_unuse = {
 	.about =
 		"Without options, everywhere. The default and routes become what they were before `use` (a default that is "
 		"not known: cubic or reno); cgroups name none then, and routes that `use` made are gone. Connections keep "
-		"what they have. Where nothing has it there is nothing to do, and that is no error.",
+		"what they have. If nothing has it there is nothing to do, and that is no error.",
 };

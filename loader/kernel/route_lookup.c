@@ -186,7 +186,7 @@ int route_find(const struct prefix *p, struct route *r)
 	return err;
 }
 
-/* What is asked of rules: do they hide routes as short as `lo` of the table, and not those of `hi`? */
+/* A question to rules: do they hide routes as short as `lo` of the table, and not those of `hi`? */
 struct hiding {
 	__u32 table;
 	int lo, hi;

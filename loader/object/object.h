@@ -62,7 +62,7 @@ long long object_get(const struct object *o, const struct var *v);
 
 /* Register the controller of a loaded object, for longer than we live. */
 int object_register(const struct object *o);
-/* Where the kernel has refused it: is it older than what the object says it needs? Then with a message. */
+/* The kernel has refused it: is it older than what the object says it needs? Then with a message. */
 bool object_fails_needs(const struct object *o);
 
 #endif

@@ -14,7 +14,7 @@ int fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /* From now on each such line ends so, after "; ": what stays as it is in spite of the failure. */
 void fail_adds(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 /*
- * Names of cgroups, files and processes come from anybody. As text: what would steer the terminal, or is no UTF-8,
+ * Names of cgroups, files and processes come from anybody. In text, what would steer the terminal, or is no UTF-8,
  * becomes '?'. In JSON and OpenMetrics: quoted by their rules; what is no UTF-8 becomes U+FFFD.
  */
 void clean_text(char *s);

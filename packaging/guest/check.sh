@@ -34,7 +34,7 @@ journal() { journalctl -b --no-pager -o cat "$@"; }
 
 . /root/guest/page.sh
 
-# Routes of `quick`: one that asymcc made, and one of the manager's own that was given it. As connections take them.
+# Routes of `quick`, as connections take them: one that asymcc made, and one of the manager's own that was given it.
 made() { has '198.51.100.0/24.*congctl quick' ip route get fibmatch 198.51.100.9; }
 given() { has '198.18.0.0/24.*congctl quick' ip route get fibmatch 198.18.0.9; }
 kept() { made && given; }

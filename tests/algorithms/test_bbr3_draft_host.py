@@ -179,7 +179,7 @@ def close(a, b, packets=0):
 
 
 def shares(flow, seed):
-    """Of the ACKs: after how many are pacing rate and window within 2 % (or a packet), and the states the same?"""
+    """After how many of the ACKs are pacing rate and window within 2 % (or a packet), and the states the same?"""
     got = Flow(flow, *path(seed), seed).run(SECONDS)
     near = sum(close(a, b) and close(c, d, 1) for *_, a, b, c, d in got)
     return len(got), near / len(got), sum(one == other for _, one, other, *_ in got) / len(got)

@@ -1,6 +1,6 @@
 #!/bin/busybox sh
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-# Process 1 of a small system: busybox, a static asymcc and its init script. What builds the path is in /rig, and none of its own.
+# Process 1 of a small system: busybox, a static asymcc and its init script. The path's tools are in /rig, none of its own.
 #
 # It downloads over an uplink of 60 kbit/s, without thinning, with it as the init script starts it, and again without.
 # Then a host behind it does, which it routes: without BTF, as on OpenWrt.

@@ -595,7 +595,7 @@ def test_the_answer_is_whole_and_comes_from_the_store_the_second_time(tmp_path):
         assert float(cells[1]) >= 40 and float(cells[1]) == pytest.approx(40 + float(cells[2]), abs=0.11)
     # 83 ACKs a second for 167 packets would take 35 kbit/s: the ACKs are the bottleneck until they are thinned.
     assert float(shown["cubic+thin"][4].rstrip("%")) <= float(shown["cubic"][4].rstrip("%"))
-    assert "Beside an upload: " in first.stderr and "What decided" in first.stderr
+    assert "Beside an upload: " in first.stderr and "Reason" in first.stderr
     image, file = (
         REPO / Path(re.search(rf"^{what}: (.*)$", first.stderr, re.M)[1]) for what in ("picture", "scenario")
     )
@@ -640,7 +640,7 @@ def test_what_is_advised_survives_an_upload(tmp_path):
     text = asymlab(*words, env={"ASYMLAB_STORE": str(tmp_path)}).stderr
     uploads = {name.split()[0]: float(cells[5].split(" / ")[0]) for name, cells in numbers(text).items()}
     assert uploads[advised(text)] >= answer.HALF * uploads["cubic"], text
-    decided = text.partition("What decided")[2].splitlines()[0]
+    decided = text.partition("Reasons")[2].splitlines()[0]
     assert all(name in decided for name in {"cubic", "taichung", "fast"} - {advised(text), "cubic"})
 
 

@@ -298,7 +298,7 @@ def test_a_board_keeps_other_kernels_and_tells_what_they_answer_otherwise(boards
     assert ("fast", "geo") in opposite and {name for name, _ in opposite} == {"fast"}
     questions = sum(len(heading.checks) for heading in answers.questions().headings("fast"))
     assert "Both were asked the same questions, with as many seeds, of `fast`, `cubic`." in turned
-    (count,) = re.findall(rf"^Of {2 * questions} answers (\d+) are the opposite\.$", turned, re.M)
+    (count,) = re.findall(rf"^(\d+) of {2 * questions} answers are the opposite\.$", turned, re.M)
     assert int(count) == len(re.findall(r"^\| `", turned, re.M)) > 40
     assert rows(second)["fast"][1] == "asymlab dossier fast --seeds 2 --engine uml --image 7.3"
 

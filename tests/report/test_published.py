@@ -170,7 +170,7 @@ def test_the_method_is_that_of_the_engine_which_ran(tmp_path, qemu, other):
     ran = run("X-1", 1, provenance=PROVENANCE | {"qemu": engine})
     publish.publish(write(write_report(tmp_path / "report"), [claim("X-1", [ran])], [ran]), tmp_path / "out")
     said = " ".join(Page(page_of(tmp_path / "out")).text.split())
-    assert f"6.12.9. What runs it: {engine}." in said
+    assert f"6.12.9. Engine: {engine}." in said
     assert ("counts instructions" in said, "User Mode Linux" in said) == (qemu, other)
 
 

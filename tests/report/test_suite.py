@@ -47,7 +47,7 @@ seeds = {quick}
 seeds = {full}
 """
 CLAIMS = """
-title = "Of a test"
+title = "A test"
 subject = ""
 [[claims]]
 id = "T-1"

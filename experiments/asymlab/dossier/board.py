@@ -52,7 +52,7 @@ Look here to compare congestion controls by what a referee asks.
 Each row is a [dossier](../testing.md#what-rfc-9743-asks).
 That has the questions, the answers in numbers, and their bounds.
 A word of a heading is the worst of its questions'.
-What a referee objects to is what no run tells, and then the answers that are farthest from their bounds.
+A referee objects to what no run tells, and then to the answers that are farthest from their bounds.
 A controller for one kind of path may fail headings that it was never made for.
 A row of one seed tells one run: it has no interval, nothing is undecided, and its symbols are in brackets.
 `asymlab board` makes this page; [testing.md](../testing.md#many-controllers-in-one-table) says how.
@@ -309,7 +309,7 @@ def differences(first: list[dict], other: list[dict]) -> Iterator[str]:
     undecided = sum(then[0] != now[0] for *_, then, now in both) - len(turned)
     names = ", ".join(f"`{name}`" for name in dict.fromkeys(found[0] for found in both))
     yield f"Both were asked the same questions, with as many seeds, of {names}."
-    yield f"Of {len(both)} answers {len(turned)} are the opposite."
+    yield f"{len(turned)} of {len(both)} answers are the opposite."
     yield f"{undecided} more have another word, since one of both kernels leaves them undecided."
     if turned:
         yield ""

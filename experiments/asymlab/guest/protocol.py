@@ -76,7 +76,7 @@ SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 # The job comes in, and the results go out, through shared memory: a header (what it holds, how many bytes), then a tar.
 HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"
 STATUS = "status.json"  # of the agent's files: whether it made the run, or why not
-# Of the guest's kernel, by architecture: the guest calls it once it is ready for a job.
+# A function of the guest's kernel: the guest calls it once it is ready for a job.
 STOP = {"amd64": "__x64_sys_reboot", "arm64": "__arm64_sys_reboot"}
 # The place at which amd64's kernel learns its timer's frequency, and the variable that holds it.
 CLOCK_SET_UP, TIMER_PERIOD = "x86_late_time_init", "lapic_timer_period"

@@ -287,9 +287,7 @@ def decided(rows: list[Row]) -> str:
     left = contenders(rows)
     if behind := [r.name for r in senders(rows) if r.serves and r not in left]:
         told.append(f"the rule, by which CUBIC is better ({', '.join(behind)})")
-    return (
-        f"What decided, in parts of what is there with CUBIC: {'; '.join(told)}." if told else "What decided: the rule."
-    )
+    return f"Reasons, in parts of what is there with CUBIC: {'; '.join(told)}." if told else "Reason: the rule."
 
 
 def lacks(row: Row, where: str) -> str:

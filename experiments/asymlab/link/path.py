@@ -45,7 +45,7 @@ ROUNDS = 60  # round trips that a run has, but for
 STRETCH = 4  # times PACKETS; then as many as these allow
 LEAST_S, LEAST_ROUNDS, LEAST = 3, 20, 300  # seconds, round trips, packets of any run
 LATER = 8  # of a run this part has passed when the flow after CUBIC's begins
-# Of a run that tells whether what would be advised still shares the link then: at 100 Mbit/s and 40 ms BBRv3 leaves
+# A longer run tells whether the advised one still shares the link: at 100 Mbit/s and 40 ms BBRv3 leaves
 # CUBIC 33 Mbit/s in 4 s, and 13 in 240.
 LASTS_S, LASTS_PACKETS, LASTS_MORE = 120, 1_000_000, 2
 

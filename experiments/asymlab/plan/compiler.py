@@ -40,7 +40,7 @@ OBJECT_MAX = 64 << 20  # bytes; the largest of ours, with all debug information,
 OUTPUT_MAX = 1 << 20  # bytes of the compiler's words that are read
 WORDS_MAX = 4000  # characters of them that are shown, from the first error on
 TARGETS = {"x86_64": "x86", "aarch64": "arm64"}  # as bpf_tracing.h has them
-# Where the cage has a file or a folder of this machine.
+# Paths in the cage: this machine's files and folders.
 SOURCE, TYPES, OURS = "/source", "/types", "/bpf"
 
 

@@ -49,7 +49,7 @@ class Rewrite(Model):
     """
 
     kind: int = Field(ge=2, le=255, description="Option kind.")
-    offset: int = Field(ge=2, le=38, description="Where to write, in bytes from the first byte of the option.")
+    offset: int = Field(ge=2, le=38, description="Place of the write, in bytes from the option's first byte.")
     value: int = Field(ge=0, le=0xFFFF, description="The 16 bits.")
 
 
@@ -309,7 +309,7 @@ class Scenario(Model):
     """The keys of the file itself."""
 
     title: str = Field(
-        min_length=1, max_length=200, pattern=TITLE, description="What is run, in one line of at most 200 characters."
+        min_length=1, max_length=200, pattern=TITLE, description="The scenario in one line of at most 200 characters."
     )
     id: str = Field(
         max_length=40,

@@ -78,7 +78,7 @@ class Content(Model):
     count: int = Field(
         1, ge=1, le=1000, description="With `size`: so many files, in a folder of the name, called 1, 2 and so on."
     )
-    text: str | None = Field(None, max_length=1 << 20, description="What the file has.")
+    text: str | None = Field(None, max_length=1 << 20, description="The file's text.")
 
     @model_validator(mode="after")
     def _one_of_both(self) -> Self:
@@ -197,7 +197,7 @@ class Program(Model):
     )
     result: Literal["none", "json", "lines"] = Field(
         "none",
-        description="What its standard output is. The numbers of a JSON object are measures. With `lines` each line is "
+        description="Form of its standard output. The numbers of a JSON object are measures. With `lines` each line is "
         "one object.",
     )
 

@@ -117,7 +117,7 @@ class Cake(Model):
     )
     isolation: Isolation = Field(
         "triple-isolate",
-        description="Who gets an equal share: flows, hosts, or hosts first and then the flows of each. Each entry of "
+        description="Equal shares are for flows, hosts, or hosts first and then the flows of each. Each entry of "
         "`flows` has hosts of its own. There is no NAT in the lab, so no key for it.",
     )
 
@@ -201,7 +201,7 @@ class Policer(Model):
     rate; in the long run it passes `rate`. It counts IP packets.
     """
 
-    rate: Rate = Field(description="What it passes in the long run.")
+    rate: Rate = Field(description="Its rate in the long run.")
     burst: int = Field(ge=200, le=1 << 26, description="Size of its bucket in bytes, at least the path's `mtu`.")
 
     @model_validator(mode="after")
@@ -223,7 +223,7 @@ class Uplink(Model):
         "router",
         description="`router`: in place of the last hop's `reverse` queue. `host`: the first entry's right host.",
     )
-    rate: Rate | None = Field(None, description="Where it begins.", json_schema_extra={"without": "it searches"})
+    rate: Rate | None = Field(None, description="Its first rate.", json_schema_extra={"without": "it searches"})
     least: Rate | None = Field(
         None, description="It never shapes to less.", json_schema_extra={"without": '`"100kbit"`'}
     )

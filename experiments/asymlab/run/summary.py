@@ -28,7 +28,7 @@ FLOW_COLUMNS = [
     *right("goodput Mbit/s", "share", "RTT ms p50", "p95", "retransmits"),
 ]
 FLOWS_SHOWN = 40  # of a run
-# Of the self-check, what is a number: how many of its unit make the one that is shown.
+# Numbers of the self-check: how many of its unit make the one that is shown.
 SHOWN = {Check.BASE_RTT: (1e3, "ms"), Check.FORWARD_RATE: (1e6, "Mbit/s"), Check.REVERSE_RATE: (1e6, "Mbit/s")}
 
 

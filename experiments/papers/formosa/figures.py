@@ -389,7 +389,7 @@ def readings(results):
     axes[-1].set_xticks(range(len(names)), names, rotation=20)
     return drawing.Figure(
         "formosa-readings",
-        "What the paper leaves open, each choice by its alternative",
+        "The paper's open choices, each by its alternative",
         "Base RTT 20 ms, ten packets of queue. The first is the default. "
         + "; ".join(f"{name}: {says}" for name, says in list(paper.VARIANTS.items())[1:])
         + ".",

@@ -282,7 +282,7 @@ def table(results):
     return drawing.Figure(
         "fusion-table-1",
         "Table 1: each variant beside each",
-        "What the row's flow has beside the column's, Mbit/s, on the paper's path: 100 Mbit/s, 40 ms, a buffer of one "
+        "The row's flow beside the column's, Mbit/s, on the paper's path: 100 Mbit/s, 40 ms, a buffer of one "
         "BDP, 333 packets, no random loss.",
         figure,
     )

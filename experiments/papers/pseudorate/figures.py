@@ -154,8 +154,8 @@ def mechanism(results):
         "pseudorate-mechanism",
         f"Base, Offset and Bound of source {SHOWN}",
         "From the controller's own variables, the first seed. While nothing is queued, Bound is twice the window "
-        "(above) and Offset doubles up to it, in the gap only: after the stop it begins anew from one packet. As "
-        "printed (below) Bound is a few packets above the last window, and the growth linear.",
+        "(above) and Offset doubles up to it, in the gap only: after the stop it begins anew from one packet. The "
+        "printed Bound (below) is a few packets above the last window, the growth linear.",
         figure,
     )
 

@@ -166,7 +166,7 @@ def thresholds(results):
         "How Taichung's slow start ends",
         "From the controller's own variables, the first seed. InterACK finds the packet's time within "
         "a few round trips, and with it ssthresh_ideal the BDP (dotted) and one packet; ssthresh_net sinks while a "
-        "burst waits in the queue. Where cwnd meets it, slow start ends; a later burst that finds no queue may lift "
+        "burst waits in the queue. Slow start ends when cwnd meets it; a later burst that finds no queue may lift "
         "net above cwnd once more. Then cwnd grows by one packet a round trip.",
         figure,
     )

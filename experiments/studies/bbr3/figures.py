@@ -32,7 +32,7 @@ def beside(results) -> drawing.Figure | None:
     ax.legend()
     return drawing.Figure(
         "bbr3-shares",
-        "What a controller has beside BBR and beside BBRv3",
+        "A controller's share beside BBR and beside BBRv3",
         "100 Mbit/s, 40 ms, a queue of one BDP, as Table 1. 0.5 (dashed) is an equal share; means of the seeds.",
         figure,
     )

@@ -23,10 +23,7 @@ def effects(results):
     ax.set_yticklabels([f"{v.id.removeprefix('OP-')}  {what(v)}" for v in found], fontsize=7)
     ax.invert_yaxis()
     return drawing.Figure(
-        "options-effects",
-        "What each option changes",
-        "Ten seeds, compared one by one. A dashed line: no change.",
-        figure,
+        "options-effects", "Effects of each option", "Ten seeds, compared one by one. A dashed line: no change.", figure
     )
 
 

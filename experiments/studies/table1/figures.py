@@ -56,7 +56,7 @@ def cells(results):
     return drawing.Figure(
         "table1-2026",
         "TCP-Fusion's Table 1, edition 2026",
-        "What the row's flow has beside the column's, Mbit/s, with half the 95 % interval, and the paper's number of "
+        "The row's flow beside the column's, Mbit/s, with half the 95 % interval, and the paper's number of "
         "2007. 100 Mbit/s, 40 ms, a buffer of one BDP, no random loss. Lines part those of 2007 from those of today.",
         figure,
     )

@@ -20,7 +20,7 @@ from ...plan.topology import DIRECTIONS
 
 OBJECT = "object"  # the key of [controllers.NAME] that is no parameter
 PACKETS = 2000  # a run's, about: some second of a core
-# Of a host that is set up otherwise than the rest.
+# Settings of a host that differs from the rest.
 SENDERS = (
     {"net.ipv4.tcp_wmem": "4096 8192 65536"},
     {"net.ipv4.tcp_frto": 0},
