@@ -94,7 +94,7 @@ all: build
 
 # --- experiments and tests; each sets up what is missing ----------------------------------
 # Downloads wait for the net and a link for one core: the kernel, which takes longest, goes first, and all else beside it.
-# Its image has a make of its own: one make would start all objects and pip as soon as it waits for these.
+# Its image's needs have a make of their own: one make would start all objects and pip as soon as it waits for these.
 MAKE_4 = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j4)
 experiments: ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set; ENGINE=qemu
 	$(Q)$(MAKE_4) $(A)/asymcc $(B)/trace.bpf.o $(if $(filter uml,$(EXPERIMENTS_ENGINE)),$(B)/.deps-uml)
