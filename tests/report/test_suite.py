@@ -621,6 +621,11 @@ def judged(values: list[float], measure=lambda r: r.record["value"], invalid: in
     return Results("one", []).judge("T-1", "Fig. 1", "claim", None, runs, measure, **bounds)
 
 
+def test_a_ratio_of_equal_samples_is_within_their_range():
+    v = judged([0.007352941176470588] * 10, Ratio(lambda r: r.record["value"]), at_most=1)
+    assert v.low == v.value == v.high
+
+
 @pytest.mark.parametrize(
     "values, bounds, verdict",
     [

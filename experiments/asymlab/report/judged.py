@@ -171,7 +171,10 @@ class Judged(BaseModel):
             mean, low, high = map(math.exp, interval([math.log(value) for value in self.values]))
         else:
             mean, low, high = interval(self.values)
-        return (mean, low, high) if self.sampled else (mean, min(self.values), max(self.values))
+        if self.sampled:
+            return mean, low, high
+        low, high = min(self.values), max(self.values)
+        return min(max(mean, low), high), low, high  # exp() of log() rounds
 
     @property
     def value(self) -> float | None:
