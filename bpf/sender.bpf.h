@@ -129,7 +129,7 @@ struct sender {
 	};
 	union {
 		u32 drain_ms;    /* when the last drain began */
-		u32 fall_ms;
+		u32 fall_ms;     /* when the time began in which that counts */
 	};
 };
 

@@ -1,29 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """The law of `asymcc uplink --down` behind a fluid: is the far end's queue short, and the line in use?"""
 
-import subprocess
-
 import pytest
 
-from tests.algorithms.test_uplink_law_host import Tick, between, p95, used
-from tests.shared import REPO
+from tests.algorithms.test_uplink_law_host import between, fluid, p95, used
 
 RATE = 100e6
 
 
 @pytest.fixture(scope="module")
 def law(tmp_path_factory):
-    program = tmp_path_factory.mktemp("law") / "downlink"
-    source = REPO / "tests" / "algorithms" / "host" / "downlink.c"
-    folders = [f"-I{REPO / folder}" for folder in ("loader", "bpf")]
-    subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-O2", *folders, source, "-o", program, "-lm"], check=True)
-
-    def run(changes, seconds=40, rtt_ms=50, room_ms=250, senders=4):
-        words = [str(x) for x in (seconds, rtt_ms, room_ms, senders)]
-        told = subprocess.run([program, *words], input="\n".join(changes), capture_output=True, text=True, check=True)
-        return [Tick(*map(float, line.split())) for line in told.stdout.splitlines()]
-
-    return run
+    run = fluid(tmp_path_factory, "downlink")
+    return lambda changes, seconds=40, rtt_ms=50, room_ms=250, senders=4: run(
+        changes, seconds, rtt_ms, room_ms, senders
+    )
 
 
 @pytest.mark.parametrize("rate", [20e6, 100e6, 1e9])

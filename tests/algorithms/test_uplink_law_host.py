@@ -20,19 +20,28 @@ class Tick(NamedTuple):
     none_ms: float
 
 
-@pytest.fixture(scope="module")
-def law(tmp_path_factory):
-    program = tmp_path_factory.mktemp("law") / "uplink"
-    source = REPO / "tests" / "algorithms" / "host" / "uplink.c"
+def fluid(tmp_path_factory, name):
+    """The law before the fluid of that file of host/: what changes and the fluid's words give its ticks."""
+    program = tmp_path_factory.mktemp("law") / name
+    source = REPO / "tests" / "algorithms" / "host" / f"{name}.c"
     folders = [f"-I{REPO / folder}" for folder in ("loader", "bpf")]
     subprocess.run(["gcc", "-Wall", "-Wextra", "-Werror", "-O2", *folders, source, "-o", program, "-lm"], check=True)
 
-    def run(changes, seconds=40, rtt_ms=100, room_ms=250, rate=0, least=1e5):
-        words = [str(x) for x in (seconds, rtt_ms, room_ms, rate, least)]
-        told = subprocess.run([program, *words], input="\n".join(changes), capture_output=True, text=True, check=True)
+    def run(changes, *words):
+        told = subprocess.run(
+            [program, *map(str, words)], input="\n".join(changes), capture_output=True, text=True, check=True
+        )
         return [Tick(*map(float, line.split())) for line in told.stdout.splitlines()]
 
     return run
+
+
+@pytest.fixture(scope="module")
+def law(tmp_path_factory):
+    run = fluid(tmp_path_factory, "uplink")
+    return lambda changes, seconds=40, rtt_ms=100, room_ms=250, rate=0, least=1e5: run(
+        changes, seconds, rtt_ms, room_ms, rate, least
+    )
 
 
 def between(ticks, begin, end):

@@ -10,7 +10,8 @@ file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats t
     machine   the guest neither hangs nor dies
     silence   no flow is without progress for longer than silence_limit() says
     close     no connection closes later than its FIN's ACK takes
-    window    1 <= cwnd <= 2^20 packets, which grow by what is delivered at most, and pacing rates between 1 byte/s
+    window    1 <= cwnd <= 2^20 packets, which grow by what is delivered at most (not Hybla's,
+              nor Formosa's), and pacing rates between 1 byte/s
               and 10 GB/s (large packets: more)
     link      no direction carries more than its rate allows
     rtt       no sample is shorter than the path
