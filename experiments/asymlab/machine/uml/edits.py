@@ -314,6 +314,15 @@ EDITS: tuple[Edit | New, ...] = (
         where=VISITS,
     ),
     Edit(
+        "arch/x86/um/os-Linux/registers.c",
+        "the host takes floating-point registers as long as its own: a CPU with AMX has more, which no program here gets",
+        r"^(\tif \(have_xstate_support\) \{\n)(\t\tiov\.iov_base = )fp_regs;\n(\t\tiov\.iov_len = )FP_SIZE \* sizeof\(unsigned "
+        r"long\);\n(\t\tif \(ptrace\(PTRACE_SETREGSET)",
+        r"\1\t\tstatic char whole[16384];\n\n\t\t__builtin_memcpy(whole, fp_regs, FP_SIZE * sizeof(unsigned long));\n"
+        r"\2whole;\n\3sizeof(whole);\n\4",
+        where="iov.iov_len = FP_SIZE",
+    ),
+    Edit(
         "fs/kernfs/file.c",
         "a program reads the kernel's types, 2 MB, in a few calls: each takes two visits of the host's process",
         r"^(\tssize_t len = min_t\(size_t, iov_iter_count\(iter\), )PAGE_SIZE\);",
