@@ -179,23 +179,28 @@ static inline u32 find_bound(const struct pseudorate *p, const struct tcp_sock *
 	return min(bound, W_MAX << Q4);
 }
 
-/* ACKs wait longer, or not so long. */
-static inline void fit_base(struct pseudorate *p)
+/*
+ * ACKs wait longer, or not so long. No cycle adds more than arrives in it: it has filled Offset by half of OffsetBound, and the
+ * `acked` of its last ACK fill the next.
+ */
+static inline void fit_base(struct pseudorate *p, const struct tcp_sock *tp, u32 acked)
 {
-	u64 window = p->base + p->offset, fitted = fit_window(window, p->s.rtt_last, (u32)p->wait_then << 10, p->wait);
+	u64 window = p->base + p->offset, filled = (u64)p->offset_bound / 2 + acked,
+	    fitted = fit_window(window, p->s.rtt_last, (u32)p->wait_then << 10, p->wait);
 
+	fitted = min(fitted, window + max(tp->delivered - p->delivered, filled) - filled);
 	p->base = min(max(fitted, p->offset), W_MAX) - p->offset;
 	p->wait_then = p->wait >> 10;
 }
 
-static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp)
+static inline void end_cycle(struct pseudorate *p, const struct tcp_sock *tp, u32 acked)
 {
 	u32 window, bound;
 
 	if (noise_cycles)
 		measure_noise(p);
 	if (p->wait >> 10 != p->wait_then)
-		fit_base(p);
+		fit_base(p, tp, acked);
 	window = p->base + p->offset;
 	bound = find_bound(p, tp);
 	if (bound) {
@@ -288,7 +293,7 @@ void BPF_PROG(pseudorate_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		COUNT(limited_acks);
 	p->spoilt |= spoilt;
 	if (round_over(&p->s, tp)) {
-		end_cycle(p, tp);
+		end_cycle(p, tp, acked);
 		p->spoilt |= spoilt; /* this ACK begins the next cycle */
 	}
 	if (grow)

@@ -174,3 +174,21 @@ def test_a_lying_clock_never_more_than_doubles_a_window_in_a_round(of, law, turn
         windows.append(driver.batch(lines)[-1]["cwnd"])
         now += base + late + flight
     assert all(b <= 2 * a + 2 for a, b in zip(windows, windows[1:])), windows
+
+
+@pytest.mark.parametrize("law", ["fast", "fusion", "taichung", "pseudorate"])
+def test_no_window_grows_by_more_than_arrives(of, law):
+    """ACKs wait longer in each round: a start grows, and so does a window that follows the wait."""
+    driver = of(law)
+    driver.start(now=SECOND)
+    now, base, arrived = SECOND, 40 * MS, 0
+    for wait in range(0, 6 * base, base):
+        flight = driver.state()["tp"]["packets_out"]
+        lines = [
+            line("ack", n=1, now=now + base + wait + i, rtt=base + wait, rcv_tsval=(now + i + base - BACK) // MS)
+            for i in range(flight)
+        ]
+        windows = [answer["cwnd"] for answer in driver.batch(lines)]
+        assert all(cwnd <= 10 + arrived + i for i, cwnd in enumerate(windows, 1)), windows
+        now += base + wait + flight
+        arrived += flight

@@ -65,11 +65,14 @@ class Pseudorate(Model):
             self.last_fall = left
         self.window_then, self.moved_then = window, 65535 if self.spoilt else min(moved, 65535)
 
-    def end_cycle(self, tp):
+    def end_cycle(self, tp, n):
+        """ACKs that wait longer make a larger window; no cycle adds more than arrived in it before its last ACK."""
         if self.p.noise_cycles:
             self.measure_noise()
         if self.wait >> 10 != self.wait_then:
             window = int(self.fit_window(self.base + self.offset, self.rtt_last, self.wait_then << 10, self.wait))
+            left = (tp.delivered - self.delivered) % 2**32 - self.offset_bound // 2 - n
+            window = min(window, self.base + self.offset + max(left, 0))
             self.base = min(max(window, self.offset), W_MAX) - self.offset
             self.wait_then = self.wait >> 10
         window = self.base + self.offset
@@ -141,7 +144,7 @@ class Pseudorate(Model):
             self.count("limited_acks")
         self.spoilt |= spoilt
         if self.round_over(tp):
-            self.end_cycle(tp)
+            self.end_cycle(tp, n)
             self.spoilt |= spoilt
         if grow:
             self.fill(tp, n)

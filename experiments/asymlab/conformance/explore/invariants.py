@@ -58,10 +58,11 @@ def window(v: View) -> Iterator[tuple[str, str]]:
         if flow.controller not in others and len(wrong := acks[acks["cwnd"] > first + acks["delivered"]]):
             grown = f"cwnd {wrong['cwnd'][0]} with {wrong['delivered'][0]} delivered"
             yield flow.controller, f"flow {flow.id}: {grown} at {wrong['t'][0]:.3f} s"
+        acks = acks[1:]  # the first may find the rate from before any RTT: the stack divided by nothing
         wrong = acks[
             (acks["srtt_us"] > 0) & ((acks["pacing"] == 0) | ((acks["pacing"] > fastest) & (acks["pacing"] < UNPACED)))
         ]
-        if len(wrong):  # before the first sample of an RTT the stack divides by nothing
+        if len(wrong):
             yield (flow.controller, f"flow {flow.id}: pacing at {wrong['pacing'][0]} bytes/s at {wrong['t'][0]:.3f} s")
 
 

@@ -315,9 +315,10 @@ EDITS: tuple[Edit | New, ...] = (
     ),
     Edit(
         "arch/x86/um/os-Linux/registers.c",
-        "the host takes floating-point registers as long as its own: a CPU with AMX has more, which no program here gets",
-        r"^(\tif \(have_xstate_support\) \{\n)(\t\tiov\.iov_base = )fp_regs;\n(\t\tiov\.iov_len = )FP_SIZE \* sizeof\(unsigned "
-        r"long\);\n(\t\tif \(ptrace\(PTRACE_SETREGSET)",
+        "the host takes floating-point registers as long as its own: "
+        "a CPU with AMX has more, which no program here gets",
+        r"^(\tif \(have_xstate_support\) \{\n)(\t\tiov\.iov_base = )fp_regs;\n"
+        r"(\t\tiov\.iov_len = )FP_SIZE \* sizeof\(unsigned long\);\n(\t\tif \(ptrace\(PTRACE_SETREGSET)",
         r"\1\t\tstatic char whole[16384];\n\n\t\t__builtin_memcpy(whole, fp_regs, FP_SIZE * sizeof(unsigned long));\n"
         r"\2whole;\n\3sizeof(whole);\n\4",
         where="iov.iov_len = FP_SIZE",
