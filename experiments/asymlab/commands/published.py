@@ -6,11 +6,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from .. import LabError
 from ..console import console
 from ..machine.image import current_image
-from ..options import Command, add_lab_options, run_lab
+from ..options import Command, add_lab_options, run_lab, seed, seeds
 from ..paths import BUILD, REPORT, RESULTS, near
-from ..report import part, publish, published, repeat, tables
+from ..report import part, publish, published, repeat, resample, tables
 
 
 def publish_options(p: argparse.ArgumentParser) -> None:
@@ -37,11 +38,17 @@ def repeat_options(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--from", dest="source", type=Path, default=RESULTS, metavar="DIR", help="where it is published [docs/results]"
     )
+    other = "by other seeds, from this one on: does each named row keep its word? 1 if one is decided the other way"
+    p.add_argument("--first-seed", type=seed, metavar="N", help=other)
+    p.add_argument("--seeds", type=seeds, metavar="N", help="how many of those [as the rows have]")
+    p.add_argument("--keep", metavar="WHY", help="write the outcome into DIR's again.md; WHY: they were chosen")
     add_lab_options(p, image=False)
 
 
 def do_repeat(args) -> int | None:
     there = part.read(args.source / args.paper)
+    if args.first_seed or args.seeds or args.keep:
+        return do_resample(args, there)
     runs = repeat.chosen(there, args.claims)
     guest = current_image(there.about.image_name)
     plan = repeat.plan(there, runs, guest)
@@ -50,6 +57,21 @@ def do_repeat(args) -> int | None:
     if done := run_lab(args, plan.tasks, guest):
         return not plan.same(done, count)
     return None
+
+
+def do_resample(args, there: part.Part) -> int | None:
+    if not (args.first_seed and args.claims):
+        raise LabError("repeat: --seeds and --keep go with --first-seed, and that with names of rows")
+    guest = current_image(there.about.image_name)
+    work = resample.plan(there, args.claims, guest, args.first_seed, args.seeds)
+    done = run_lab(args, work.tasks, guest)
+    if not done:
+        return None
+    rows = work.told(work.judged(done), args.keep or "")
+    resample.say(rows)
+    if args.keep:
+        resample.keep(rows, args.source)
+    return any(one.kept == resample.OTHER for one in rows)
 
 
 def report_options(p: argparse.ArgumentParser) -> None:
