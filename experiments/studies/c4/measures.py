@@ -6,8 +6,8 @@ from asymlab.report.measures import done
 # s after the first flow's start, by scenario and path: main_target_time of sim_specs, less the start.
 C4_S = {
     "C4-ALONE": {
-        **{"20mbit": 5.0, "200mbit": 1.3, "satellite": 7.4, "low-and-up": 7.9, "drop-and-back": 8.15},
-        **{"black-hole": 6.1, "short-to-long": 22.0, "suspensions": 5.4},
+        **{"20mbit": 5.0, "200mbit": 1.3, "1.5mbit": 22.0, "512kbit": 22.0, "satellite": 7.4, "low-and-up": 7.9},
+        **{"drop-and-back": 8.15, "black-hole": 6.1, "short-to-long": 22.0, "suspensions": 5.4},
     },
     "C4-ITSELF": {"short": 6.7, "short-second": 7.65, "short-first": 4.1, "long": 22.8, "long-first": 22.1},
     "C4-CUBIC": {"short": 6.8, "long": 21.9, "long-first": 22.0},
