@@ -13,6 +13,7 @@ from asymlab.report import part, publish, resample, suite
 from asymlab.report.judged import Judged, Results, Sample
 from tests.report import test_suite
 from tests.report.test_suite import GUEST, again, saved
+from tests.shared import REPO
 
 papers, lab, said = test_suite.papers, test_suite.lab, test_suite.said  # fixtures
 
@@ -134,3 +135,9 @@ def test_whether_a_word_is_kept(old, new, word):
         for of in (old, new)
     )
     assert resample.kept(a, b) == word
+
+
+def test_the_published_page_is_made_of_its_rows():
+    folder = REPO / "docs" / "results"
+    rows = resample.read(folder / resample.DATA)
+    assert len(rows) >= 12 and (folder / "again.md").read_text() == resample.text(rows)

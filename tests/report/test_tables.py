@@ -12,7 +12,7 @@ from asymlab import LabError
 from asymlab.report import papers, part, tables
 from asymlab.report.judged import Judged, Sample
 from asymlab.report.part import Part
-from asymlab.report.points import points
+from asymlab.report.points import point, points
 from tests.report.small import repack
 from tests.shared import REPO, asymlab
 
@@ -130,3 +130,12 @@ def test_no_results(tmp_path):
 def test_a_place_without_its_table(fill):
     with pytest.raises(LabError, match="no table two"):
         fill("FA-2a", PAGE.replace("one", "two"))
+
+
+def test_of_two_near_points_the_one_that_is_named(tmp_path):
+    """10 is within a tenth of 9's place and of its own."""
+    rows = [f"panel 1,path,s,CUBIC,,{x},{x / 10},," for x in (1, 9, 10)]
+    (tmp_path / "one.csv").write_text("\n".join(["panel,x_axis,y_axis,series,at,x,y,low,high", *rows]) + "\n")
+    assert [point(tmp_path / "one.csv", "CUBIC", x) for x in (9, 10)] == [(0.9, 0.9, 0.9), (1.0, 1.0, 1.0)]
+    with pytest.raises(LookupError, match="2 points there"):
+        point(tmp_path / "one.csv", "CUBIC", 9.5)

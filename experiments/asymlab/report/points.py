@@ -32,6 +32,7 @@ def point(file: Path, series: str, x: float) -> Point:
     """The point in the first panel that has the series."""
     drawn = [r for r in rows(file, ("panel", "series", "x", "y", "low", "high")) if r["series"] == series and r["y"]]
     near = [r for r in drawn if r["panel"] == drawn[0]["panel"] and abs(float(r["x"]) - x) <= NEAR * abs(x)]
+    near = [r for r in near if float(r["x"]) == x] or near
     if len(near) != 1:
         raise LookupError(f"{len(near)} points there")
     value, low, high = (float(near[0][column] or near[0]["y"]) for column in ("y", "low", "high"))
