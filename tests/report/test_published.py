@@ -11,14 +11,15 @@ import zlib
 import pytest
 
 from asymlab import LabError
-from asymlab.report import part, publish, published, records
+from asymlab.reality import page as reality
+from asymlab.report import part, publish, published, records, resample
 from asymlab.report.sentences import clusters
 from tests.report.madeup import Page
 from tests.report.small import PROVENANCE, claim, repack, run, write, write_report
 from tests.shared import REPO, asymlab
 
 RESULTS = REPO / "docs" / "results"
-HEADINGS = ("How to cite", "Method", "Threats to validity", "Results")
+HEADINGS = ("How to cite", "Method", "Threats to validity", "Lab and reality", "Rows by other seeds", "Results")
 MAX = 2_000_000  # bytes
 
 
@@ -28,7 +29,7 @@ def parts():
 
 
 def page_of(folder) -> str:
-    published.write_page(folder, folder.parent / "page.html")
+    published.write_page(folder, folder.parent / "page.html", reality.published(folder))
     return (folder.parent / "page.html").read_text()
 
 
@@ -102,6 +103,24 @@ def test_it_has_each_row_and_the_command_that_repeats_it(parts, text):
             assert " ".join(v["reason"].split()) in said
     for heading in HEADINGS:
         assert f">{heading}</h2>" in text
+
+
+def test_it_has_live_runs_and_rows_by_other_seeds(text, tmp_path):
+    def close(*words: str) -> str:
+        return "".join("".join(words).split())
+
+    said = close(Page(text).text)
+    rows = resample.read(RESULTS / resample.DATA)
+    assert rows and all(close(r.paper, r.row, r.published, r.here, "; seeds", r.seeds, r.kept) in said for r in rows)
+    headers, kinds = reality.published(RESULTS)
+    bold = [cell.strip("*") for row in kinds for cell in row if cell.startswith("**")]
+    assert len(kinds) > 20 and close(*headers, *kinds[0], *kinds[1]) in said
+    assert bold and text.count('<td class="n"><strong>') == len(bold) and "**" not in said
+    ran = run("X-1", 1)
+    publish.publish(write(write_report(tmp_path / "report"), [claim("X-1", [ran])], [ran]), tmp_path / "out")
+    page = page_of(tmp_path / "out")
+    assert reality.published(tmp_path / "out") is None
+    assert "Lab and reality" not in page and "Rows by other seeds" not in page
 
 
 def test_it_needs_no_script_no_other_file_and_no_other_site(text):

@@ -11,6 +11,7 @@ from ..console import console
 from ..machine.image import current_image
 from ..options import Command, add_lab_options, run_lab, seed, seeds
 from ..paths import BUILD, REPORT, RESULTS, near
+from ..reality import page as reality
 from ..report import part, publish, published, repeat, resample, tables
 
 
@@ -85,7 +86,7 @@ def report_options(p: argparse.ArgumentParser) -> None:
 
 
 def do_report(args) -> None:
-    published.write_page(args.source, args.to)
+    published.write_page(args.source, args.to, reality.published(args.source))
     console.print(f"page: {near(args.to)}")
 
 

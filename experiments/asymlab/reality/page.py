@@ -4,10 +4,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+
+from rich.table import Column
 
 from ..controllers import of
+from ..paths import EXPERIMENTS
 from ..table import left, markdown, right
-from .rows import LIVE, MEASURES, Kind, Measure, Row, mean
+from .rows import LIVE, MEASURES, Kind, Measure, Row, kinds, mean, read
 
 ALONE = {"RE-EXACT": "Exact times, and 2 ms of jitter", "RE-LATE": "Jitter as small as a live machine's"}  # in the lab
 PAGE = """\
@@ -63,6 +67,20 @@ def by_kind(rows: list[Row], kinds: list[Kind]) -> Iterator[str]:
     yield "The largest difference over the pairs of a kind, live over lab; in bold, what was not expected."
     yield "Packets that were sent again count as ten, if they were fewer."
     yield ""
+    yield from markdown(*kind_table(rows, kinds))
+
+
+def published(folder: Path) -> tuple[list[str], list[list[str]]] | None:
+    """Headers and rows of that table, of a folder's live runs; None without any."""
+    valid = [one for one in read(folder / "reality.jsonl") if not one.wrong]
+    if not valid:
+        return None
+    columns, rows = kind_table(valid, kinds(EXPERIMENTS / "reality" / "kinds.toml"))
+    return [str(column.header) for column in columns], rows
+
+
+def kind_table(rows: list[Row], kinds: list[Kind]) -> tuple[list[Column], list[list[str]]]:
+    """Columns and rows, of valid runs."""
     of_case = cases(rows)
     table = []
     for kind in kinds:
@@ -75,7 +93,7 @@ def by_kind(rows: list[Row], kinds: list[Kind]) -> Iterator[str]:
         table.append(["", "live itself", *(largest(there, kind, column, LIVE) for column in range(len(MEASURES)))])
         bounds = [(getattr(kind, name), shape) for name, _, _, _, shape in MEASURES]
         table.append(["", "expected", *("" if b is None else written(shape, b) for b, shape in bounds)])
-    yield from markdown(left("kind (pairs)", "") + right(*(column for _, column, *_ in MEASURES)), table)
+    return left("kind (pairs)", "") + right(*(column for _, column, *_ in MEASURES)), table
 
 
 def written(shape: str, value: float) -> str:

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import re
 import shlex
+from html import escape
 from pathlib import Path
 from urllib.parse import quote
+
+from markupsafe import Markup as Html
 
 from .. import LabError
 from ..paths import REPO
 from ..reading import read
 from ..table import Markup, escaped, left, markdown, right
+from . import resample
 from .html import environment, interval, number, word
 from .judged import CHECKS, MEANINGS, SYMBOLS
 from .part import Part
@@ -27,6 +31,7 @@ REGISTERED = "claims, bounds, seeds and durations, committed before the runs"
 CHANGED = "changed after the runs"
 CLUSTERS = "clusters of claims"
 COUNTED = ("runs", "seeds", "values")
+Table = tuple[list[str], list[list[str]]]  # headers and rows
 
 
 def lines(part: Part) -> dict[str, str]:
@@ -155,8 +160,11 @@ def marked(verdict: str) -> str:
 # --- the page ------------------------------------------------------------------------------
 
 
-def page(parts: list[Part], figures: dict[str, dict[str, tuple[str, bytes]]]) -> str:
-    """All of some parts on one page. `figures`: of each part, by name, those that are kept: description and PNG."""
+def page(
+    parts: list[Part], figures: dict[str, dict[str, tuple[str, bytes]]], again: list[resample.Again], live: Table | None
+) -> str:
+    """All of some parts on one page. `figures`: of each part, by name, those that are kept: description and PNG.
+    `again`: rows by other seeds. `live`: how far live runs and the lab are apart."""
     verdicts = [v for p in parts for v in p.verdicts]
     engines = sorted({engine for p in parts for engine in p.about.qemu})
     return (
@@ -179,9 +187,16 @@ def page(parts: list[Part], figures: dict[str, dict[str, tuple[str, bytes]]]) ->
             labels={COMMIT: "Commit", REGISTERED: "Claims registered", CHANGED: "Changed afterwards"},
             lines=lines,
             figures=figures,
-            repeat=lambda part, v: shlex.join(["asymlab", "repeat", part.name, v["id"]]),
+            live=live,
+            again=resample.by_reason(again),
+            repeat=lambda part, v: typed(["asymlab", "repeat", part.name, v["id"]]),
         )
     )
+
+
+def typed(command: list[str]) -> Html:
+    """The words of a command as text, not in an attribute: the quotes of the shell stay as they are."""
+    return Html(escape(shlex.join(command), quote=False))
 
 
 def shown(paper: str, folder: Path) -> dict[str, str]:
@@ -201,7 +216,7 @@ def cited() -> dict[str, str]:
     return {"title": citation["title"], "version": str(citation["version"]), "authors": ", ".join(names)}
 
 
-def write_page(results: Path, file: Path) -> None:
+def write_page(results: Path, file: Path, live: Table | None = None) -> None:
     """The page of all that is published in a folder."""
     if not (parts := read_all(results)):
         raise LabError(f"{results}: no published results; `asymlab publish` makes them")
@@ -215,6 +230,6 @@ def write_page(results: Path, file: Path) -> None:
             for described in [shown(one.name, results)]
         }
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(page(parts, figures), encoding="utf-8")
+        file.write_text(page(parts, figures, resample.read(results / resample.DATA), live), encoding="utf-8")
     except OSError as e:
         raise LabError(f"{file}: {e.strerror}") from None

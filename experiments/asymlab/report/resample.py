@@ -170,14 +170,22 @@ def keep(rows: list[Again], folder: Path) -> None:
     (folder / "again.md").write_text(text(ordered))
 
 
-def text(rows: list[Again]) -> str:
-    """again.md."""
-    lines = [*PAGE.splitlines(), ""]
+def by_reason(rows: list[Again]) -> list[tuple[str, str, list[Again]]]:
+    """Why some were chosen, how many kept their words, and the rows themselves."""
+    groups = []
     for why in dict.fromkeys(one.why for one in rows):
         there = [one for one in rows if one.why == why]
         counts = {kept: sum(one.kept == kept for one in there) for kept in (SAME, SETTLED, UNDECIDED, OTHER)}
         told = ", ".join(f"{kept} {n}" for kept, n in counts.items() if n)
-        lines += [f"## {why[:1].upper()}{why[1:]}", "", f"Rows: {len(there)}. {told[:1].upper()}{told[1:]}.", ""]
+        groups.append((f"{why[:1].upper()}{why[1:]}", f"Rows: {len(there)}. {told[:1].upper()}{told[1:]}.", there))
+    return groups
+
+
+def text(rows: list[Again]) -> str:
+    """again.md."""
+    lines = [*PAGE.splitlines(), ""]
+    for why, told, there in by_reason(rows):
+        lines += [f"## {why}", "", told, ""]
         table = [
             [one.paper, one.row, one.claim, one.published, f"{one.here}; seeds {one.seeds}", one.kept, one.commit]
             for one in there
