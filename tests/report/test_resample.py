@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -11,6 +12,7 @@ from asymlab import LabError
 from asymlab.report import papers as papers_of
 from asymlab.report import part, publish, resample, suite
 from asymlab.report.judged import Judged, Results, Sample
+from asymlab.run import registered
 from tests.report import test_suite
 from tests.report.test_suite import GUEST, again, saved
 from tests.shared import REPO
@@ -108,6 +110,29 @@ def test_what_has_no_other_seeds(kept, lab, monkeypatch, capsys, argv, words):
     assert again(monkeypatch, "one", *argv, "--from", kept) == 2
     told = capsys.readouterr().err
     assert words in told and told.count("\n") == 1 and lab == []
+
+
+def test_rows_that_are_kept_make_no_other_commit(tmp_path, monkeypatch):
+    """A row that is kept changes the very file that the next one is written to."""
+
+    def git(*words: str) -> str:
+        who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        return subprocess.check_output(["git", *who, "-C", tmp_path, *words], text=True).strip()
+
+    kept = tmp_path / "docs" / "results" / resample.DATA
+    kept.parent.mkdir(parents=True)
+    for file in (kept, tmp_path / "law.c"):
+        file.write_text("1")
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    monkeypatch.setattr(registered, "REPO", tmp_path)
+    monkeypatch.setattr(registered, "INSTALLED", False)
+    kept.write_text("2")
+    here = git("rev-parse", "--short=12", "HEAD")
+    assert (registered.head(but="again.*"), registered.head()) == (here, here + "+")
+    (tmp_path / "law.c").write_text("2")
+    assert registered.head(but="again.*") == here + "+"
 
 
 def test_a_damaged_line_is_told(tmp_path):

@@ -87,7 +87,7 @@ class Plan:
         return [claim.judged(results) for claim in self.claims]
 
     def told(self, new: list[Judged], why: str) -> list[Again]:
-        commit, image = registered.head() or "unknown", self.image.hash[:12]
+        commit, image = registered.head(but="again.*") or "unknown", self.image.hash[:12]
         return [
             Again(
                 paper=self.part.name,

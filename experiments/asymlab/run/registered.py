@@ -31,10 +31,12 @@ def _git(*words: str) -> str:
     return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def head() -> str:
-    """The commit of this tree, with + if files have changed since; "" outside a checkout."""
+def head(but: str = "") -> str:
+    """The commit of this tree, with + if files have changed since; "" outside a checkout. `but`: names of files that do
+    not count, as a pattern."""
     digest = _git("rev-parse", "--short=12", "HEAD")
-    return digest + "+" * bool(digest and _git("status", "--porcelain", "--untracked-files=no"))
+    paths = ["--", ".", f":(exclude)*/{but}"] if but else []
+    return digest + "+" * bool(digest and _git("status", "--porcelain", "--untracked-files=no", *paths))
 
 
 @cache
