@@ -102,12 +102,15 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def lacks(e: ImportError) -> None:
-    """A Python may lack a part: _lzma, if its user built it without liblzma, or libstdc++, which numpy loads."""
+def lacks(e: ImportError | RuntimeError) -> None:
+    """A Python may lack a part: _lzma, if its user built it without liblzma, or libstdc++, which numpy loads. A CPU may
+    lack what numpy was built for: that of 2.4 wants one of 2009."""
     first: BaseException = e
     while first.__cause__:  # a package's advice of many lines comes last
         first = first.__cause__
-    if (e.name or "").startswith("asymlab"):
+    if isinstance(e, RuntimeError) and str(e).startswith("NumPy was built"):
+        print(f"asymlab: {' '.join(str(e).split()).rstrip('.')}; an older numpy may serve", file=sys.stderr)
+    elif isinstance(e, RuntimeError) or (e.name or "").startswith("asymlab"):
         sys.excepthook(*sys.exc_info())
     else:
         what = f"no module {e.name}" if isinstance(e, ModuleNotFoundError) else first
@@ -121,7 +124,7 @@ def main() -> None:
             args.parser.error(f"unrecognized arguments: {' '.join(others)}")
     except SystemExit as e:  # argparse's 2 would be a bad kernel
         sys.exit(max([2, *(command(name).failed for name in sys.argv[1:2] if name in COMMANDS)]) if e.code else e.code)
-    except ImportError as e:
+    except (ImportError, RuntimeError) as e:
         lacks(e)
         sys.exit(BROKEN)
     except Exception:
@@ -146,7 +149,7 @@ def main() -> None:
     except OSError as e:
         print(f"asymlab: {e.filename or 'system'}: {e.strerror or e}", file=sys.stderr)
         sys.exit(called.failed)
-    except ImportError as e:
+    except (ImportError, RuntimeError) as e:
         lacks(e)
         sys.exit(called.failed)
     except Exception:  # Python's own 1 would be an answer of some commands

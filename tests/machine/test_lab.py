@@ -259,6 +259,19 @@ def test_a_python_whose_module_cannot_be_loaded(scenario_file, tmp_path):
     one_line(p, f"{sys.executable}: ", "invalid ELF header; install it")
 
 
+def test_a_cpu_that_numpy_was_not_built_for(scenario_file, tmp_path):
+    """As numpy 2.4 says it on a Penryn, and another's error is none of this."""
+    code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from asymlab.cli import main; main()"
+    for text in ("NumPy was built with\n(X86_V2) but\n(X86_V2).\n", "another"):
+        (tmp_path / "numpy.py").write_text(f"raise RuntimeError({text!r})\n")
+        argv = [sys.executable, "-c", code, "run", scenario_file()]
+        p = subprocess.run(argv, capture_output=True, text=True, cwd=REPO)
+        if text == "another":
+            assert p.returncode and "Traceback" in p.stderr and p.stderr.endswith("RuntimeError: another\n")
+        else:
+            one_line(p, "NumPy was built with (X86_V2) but (X86_V2); an older numpy may serve")
+
+
 def test_image_that_is_not_made(scenario_file):
     one_line(asymlab("run", scenario_file(), "--image", "9.9"), "image 9.9: not made", "asymlab image --kernel 9.9")
 
