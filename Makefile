@@ -229,7 +229,7 @@ wheel: $(ASYMLAB) $(if $(L),,$(call image_of,uml)) ## the lab as a package that 
 release: wheel deb ## a version to publish, in build/release: packages, notes, bill of materials, checksums
 	$(Q)packaging/release.sh $(B)/venv/bin/python $(B)/release $(B)/dist/* $(B)/asymcc_$(VERSION)_$(NATIVE).deb
 
-check-wheel: wheel $(B)/.deps-check ## try the wheel on clean systems, as the workflow of examples/controller; SUITES="trixie sid", CPUS="Nehalem EPYC"
+check-wheel: wheel $(B)/.deps-check ## try the wheel on clean systems, by examples/controller; SUITES="trixie sid", CPUS="Nehalem EPYC"
 	$(Q)packaging/check-wheel.sh $(B)/venv/bin/python $(B)/dist/*.whl $(SUITES)
 
 # --- the lab ------------------------------------------------------------------------------

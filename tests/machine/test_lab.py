@@ -260,7 +260,7 @@ def test_a_python_whose_module_cannot_be_loaded(scenario_file, tmp_path):
 
 
 def test_a_cpu_that_numpy_was_not_built_for(scenario_file, tmp_path):
-    """As numpy 2.4 says it on a Penryn, and another's error is none of this."""
+    """The words of numpy on a Penryn; another's error is none of this."""
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from asymlab.cli import main; main()"
     for text in ("NumPy was built with\n(X86_V2) but\n(X86_V2).\n", "another"):
         (tmp_path / "numpy.py").write_text(f"raise RuntimeError({text!r})\n")
