@@ -202,8 +202,8 @@ def test_an_hour_is_read_in_bounded_memory(tmp_path):
 
 # --- traces that are made -------------------------------------------------------------------
 
-DIGESTS = {"lte": "53b3f3255aa8726f", "leo": "7a49ffadf63ebd71", "wifi": "ebb6e90c7308bb70"}
-RATES = {"lte": 10_000_000, "leo": 150_000_000, "wifi": 100_000_000}
+DIGESTS = {"lte": "53b3f3255aa8726f", "radio": "abea8f928c034cd9", "leo": "7a49ffadf63ebd71", "wifi": "ebb6e90c7308bb70"}
+RATES = {"lte": 10_000_000, "radio": 10_000_000, "leo": 150_000_000, "wifi": 100_000_000}
 
 
 @pytest.mark.parametrize("kind", DIGESTS)
@@ -224,12 +224,15 @@ def test_what_the_models_say():
     assert gaps.min() == 2 and gaps.max() == 10 and wifi.count.max() <= 64
     lte = synthetic.of_kind("lte", 10_000_000, 600_000, 1)
     assert lte.rate_bps == pytest.approx(10e6, rel=0.01) and 500 < lte.longest_gap_ms < 10_000
+    radio = synthetic.of_kind("radio", 10_000_000, 600_000, 1)
+    per_second = [radio.until(1000 * (s + 1)) - radio.until(1000 * s) for s in range(599)]
+    assert min(per_second) > 0.1 * np.mean(per_second) and max(per_second) > 1.5 * np.mean(per_second)
 
 
 @pytest.mark.parametrize(
     "table, key, reason",
     [
-        ({"kind": "lta", "rate": "1mbit", "length": "9s"}, "trace.kind", "'lte', 'leo' or 'wifi'"),
+        ({"kind": "lta", "rate": "1mbit", "length": "9s"}, "trace.kind", "'lte', 'radio', 'leo' or 'wifi'"),
         ({"kind": "lte", "rate": "1mbit"}, "trace.length", "is missing"),
         ({"kind": "lte", "rate": "1mbit", "length": "2h"}, "trace.length", "not a quantity"),
         ({"kind": "lte", "rate": "1mbit", "length": "3601s"}, "trace.length", "must be at most 3600s, not 3601s"),

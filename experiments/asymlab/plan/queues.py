@@ -53,8 +53,9 @@ ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 class Synthetic(Model):
     """In place of a file's name, a trace that is made: random, and the same from the same seed on any machine.
 
-    `lte` has a rate that walks at random, with outages: Sprout's model of a cellular link. `leo` has another rate each
-    15 s, and before it nothing for 40 to 160 ms. `wifi` sends an aggregate each 2 to 10 ms.
+    `lte` has a rate that walks at random, with outages: Sprout's model of a cellular link. `radio` is `lte` without
+    outages. `leo` has another rate each 15 s, and before it nothing for 40 to 160 ms. `wifi` sends an aggregate each 2
+    to 10 ms.
     """
 
     kind: Kind = Field(description="The model.")

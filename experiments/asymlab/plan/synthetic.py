@@ -3,6 +3,7 @@
 
 lte     Sprout's model of a cellular link (Winstein et al., NSDI 2013, section 3): opportunities are a Poisson process,
         whose rate walks at random, by 40 % of its mean in a second. At 0 it stays for a second on average: an outage.
+radio   lte without outages: its rate stays above a quarter of its first one.
 leo     A satellite's beam changes each 15 s (Mohan et al., WWW 2024): nothing passes for 40 to 160 ms, then the link
         has another rate, half to one and a half of the mean. Within the 15 s the rate is steady.
 wifi    The medium is shared: a station gets it each 2 to 10 ms and then sends all that it may at once, an aggregate of
@@ -22,9 +23,10 @@ import numpy as np
 from . import opportunities
 from .opportunities import BYTES, Opportunities
 
-Kind = Literal["lte", "leo", "wifi"]
+Kind = Literal["lte", "radio", "leo", "wifi"]
 KINDS: tuple[str, ...] = get_args(Kind)
 STEP_MS = 20  # of the random walk
+RADIO_LEAST = 0.25  # of the first rate
 BEAM_MS, SILENT_MS = 15_000, (40, 160)
 ACCESS_MS, AGGREGATE_MAX = (2, 10), 64
 
@@ -38,7 +40,7 @@ def of_kind(kind: str, rate_bps: int, length_ms: int, seed: int) -> Opportunitie
 def _made(kind: str, rate_bps: int, length_ms: int, seed: int) -> Opportunities:
     per_ms = rate_bps / (8e3 * BYTES)
     rng = Random(f"{kind} {seed}")
-    counts = {"lte": _lte, "leo": _leo, "wifi": _wifi}[kind](rng, per_ms, length_ms)
+    counts = {"lte": _lte, "radio": _radio, "leo": _leo, "wifi": _wifi}[kind](rng, per_ms, length_ms)
     times = {ms: count for ms, count in counts if count}
     times.setdefault(length_ms, 1)  # the last time is the length
     ms = sorted(times)
@@ -58,19 +60,23 @@ def _normal(rng: Random) -> float:
     return sum(rng.random() for _ in range(12)) - 6
 
 
-def _lte(rng: Random, per_ms: float, length_ms: int) -> Iterator[tuple[int, int]]:
+def _lte(rng: Random, per_ms: float, length_ms: int, least: float = 0.0) -> Iterator[tuple[int, int]]:
     """Each of 20 ms has one rate."""
     rate, step_s, rates = 1.0, STEP_MS / 1e3, []
     for _ in range(1, length_ms, STEP_MS):
         step = 0.4 * math.sqrt(step_s) * _normal(rng)
         if rate > 0:
-            rate = min(max(rate + step, 0.0), 2.0)
+            rate = min(max(rate + step, least), 2.0)
         elif rng.random() < step_s:  # out of an outage, once a second
             rate = abs(step)
         rates.append(rate)
     scale = per_ms * len(rates) / sum(rates)
     for ms in range(1, length_ms):
         yield ms, _poisson(rng, scale * rates[(ms - 1) // STEP_MS])
+
+
+def _radio(rng: Random, per_ms: float, length_ms: int) -> Iterator[tuple[int, int]]:
+    return _lte(rng, per_ms, length_ms, RADIO_LEAST)
 
 
 def _leo(rng: Random, per_ms: float, length_ms: int) -> Iterator[tuple[int, int]]:
