@@ -18,7 +18,7 @@
 #include "uses/given.h"
 #include "uses/thinning.h"
 #include "uses/trial.h"
-#include "uses/uplink.h"
+#include "uses/uplinks.h"
 #include "uses/uses.h"
 #include "view/findings.h"
 #include "view/output.h"

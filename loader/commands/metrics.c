@@ -13,7 +13,7 @@
 #include "kernel/device.h"
 #include "uses/share.h"
 #include "uses/thinning.h"
-#include "uses/uplink.h"
+#include "uses/uplinks.h"
 #include "view/output.h"
 
 static struct {

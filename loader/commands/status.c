@@ -19,7 +19,7 @@
 #include "uses/state.h"
 #include "uses/thinning.h"
 #include "uses/trial.h"
-#include "uses/uplink.h"
+#include "uses/uplinks.h"
 #include "uses/uses.h"
 #include "view/findings.h"
 #include "view/output.h"

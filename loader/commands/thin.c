@@ -13,7 +13,7 @@
 #include "kernel/registry.h"
 #include "uses/state.h"
 #include "uses/thinning.h"
-#include "uses/uplink.h"
+#include "uses/uplinks.h"
 #include "view/output.h"
 #include "object/verifier.h"
 

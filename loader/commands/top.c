@@ -16,7 +16,7 @@
 #include "kernel/device.h"
 #include "uses/share.h"
 #include "uses/thinning.h"
-#include "uses/uplink.h"
+#include "uses/uplinks.h"
 #include "view/output.h"
 
 #define SHARE_LINES 3 /* that one takes at most */

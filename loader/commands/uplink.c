@@ -13,6 +13,7 @@
 #include "uses/state.h"
 #include "uses/thinning.h"
 #include "uses/uplink.h"
+#include "uses/uplinks.h"
 #include "view/output.h"
 
 #define LEAST_KBIT 100

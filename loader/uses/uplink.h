@@ -12,8 +12,6 @@
 #include "object/object.h"
 #include "uses/uplink_law.h"
 
-#define UPLINK "uplink" /* the object */
-
 /* A CAKE of it. */
 struct uplink_shaper {
 	unsigned int index;    /* of its device: on the way down the ifb's */
@@ -43,24 +41,6 @@ struct uplink {
 };
 
 #define UPLINK_NOWHERE { .ways = 1, .probe = -1, .tap = -1, .netlink = -1 }
-
-/*
- * The one that a file in the state's folder tells of; 0: none. `*killed`: its process is gone, and what it made may stand still.
- * -1 with a message.
- */
-pid_t uplink_of(unsigned int index, bool *killed);
-
-extern const char *const uplink_causes[UPLINK_CAUSES];
-
-/* The words on one of its ways. */
-struct uplink_state {
-	char dev[IF_NAMESIZE];
-	enum uplink_way way;
-	char text[160], mend[80]; /* "": nothing is to be mended */
-	struct uplink_told now;   /* `rate` 0: not known */
-};
-/* Calls `look` for each way of each of the thread's namespace. -1 with a message. */
-int uplinks_each(void (*look)(const struct uplink_state *state, void *ctx), void *ctx);
 
 /* Takes over what a process left that was killed; puts CAKE and programs there. Under the state's lock. -1 with a message. */
 int uplink_begin(struct uplink *u, bool killed);

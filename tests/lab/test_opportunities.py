@@ -202,7 +202,12 @@ def test_an_hour_is_read_in_bounded_memory(tmp_path):
 
 # --- traces that are made -------------------------------------------------------------------
 
-DIGESTS = {"lte": "53b3f3255aa8726f", "radio": "abea8f928c034cd9", "leo": "7a49ffadf63ebd71", "wifi": "ebb6e90c7308bb70"}
+DIGESTS = {
+    "lte": "53b3f3255aa8726f",
+    "radio": "abea8f928c034cd9",
+    "leo": "7a49ffadf63ebd71",
+    "wifi": "ebb6e90c7308bb70",
+}
 RATES = {"lte": 10_000_000, "radio": 10_000_000, "leo": 150_000_000, "wifi": 100_000_000}
 
 

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from asymlab.conformance.packetdrill import guest
@@ -119,6 +122,36 @@ def test_the_ifb_of_a_killed_one_goes_at_the_next_start_and_a_qdisc_of_another_s
     assert lines[9:] == ["the uplink is as it was before", CLSACT]
 
 
+BOARD = REPO / "packaging/grafana.json"
+
+
+def test_each_way_has_a_line_of_status_and_metrics_of_its_own(script):
+    """The board's panels ask for these names, and their legends for these labels."""
+    lines = script("up --down --rate 5mbit; sleep 1; echo $(asymcc status --json); asymcc metrics; down")
+    up, down = (row["text"] for row in json.loads(lines[0])["uplinks"])
+    assert up.startswith("shaped to 5.00 Mbit/s by process")
+    assert down.startswith("process") and down.endswith("has not yet seen a queue in the modem's far end")
+    samples = dict(line.rsplit(" ", 1) for line in lines if line.startswith("asymcc_uplink"))
+    rate = "asymcc_uplink_rate_bytes_per_second"
+    assert samples[rate + '{device="wan0"}'] == "625000"
+    assert float(samples[rate + '{device="wan0",direction="down"}']) > 1e9
+    ticks = 'asymcc_uplink_ticks_total{device="wan0",cause="%s"%s}'
+    assert int(samples[ticks % ("idle", "")]) >= 9
+    assert int(samples[ticks % ("search", ',direction="down"')]) >= 9 and ticks % ("search", "") in samples
+    asked = [t for panel in json.loads(BOARD.read_text())["panels"] for t in panel["targets"] if "uplink" in t["expr"]]
+    assert {name.split("{")[0] for name in samples} == {re.search(r"asymcc_uplink_\w+", t["expr"])[0] for t in asked}
+    assert all("{{device}} {{direction}}" in t["legendFormat"] for t in asked)
+
+
+def test_both_ways_of_a_killed_one_are_told(script):
+    lines = script("up --down --rate 5mbit; kill -9 $pid; wait $pid; echo $(asymcc status --json); asymcc metrics")
+    rows = json.loads(lines[0])["uplinks"]
+    assert [row["text"] for row in rows] == [
+        f"`asymcc uplink` was killed: CAKE stays at {rate} Mbit/s" for rate in ("5.00", "10000.00")
+    ]
+    assert not [line for line in lines if line.startswith("asymcc_uplink")]
+
+
 def test_filters_of_another_for_what_arrives_stay(script):
     others = (
         "tc qdisc add dev wan0 clsact; tc filter add dev wan0 ingress matchall action mirred egress redirect dev away"
@@ -187,3 +220,13 @@ def test_openwrt_goes_from_one_to_the_other(script):
         *[stopped, begun, thinned, shaped, ""],
         *[ended, ""],
     ]
+
+
+def test_openwrt_begins_it_anew_where_an_option_changes(script):
+    files = {file: source.read_text() for file, source in OPENWRT.items()}
+    system = f"FILES = {files!r}\n{SYSTEM}"
+    again = "sh /etc/rc.common /etc/init.d/asymcc reload >told 2>&1; arrives"
+    down = r"""printf "\toption down '1'\n" >>/etc/config/asymcc"""
+    text = f"{ROUTER}reload uplink >told; arrives; {down}; {again}; : >/etc/config/asymcc; {again}; asymcc status"
+    *shaped, status = script(text, **{"system.py": system})
+    assert sorted(shaped[:3]) == [CAKE, CLSACT, "mirred"], shaped
