@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import csv
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -19,7 +20,8 @@ from asymlab.run.tasks import plan_runs
 from tests.shared import KERNELS, REPO, asymlab, one_line, run
 
 pytestmark = pytest.mark.lab
-CANARY = REPO / "experiments" / "bench" / "cases.toml:canary"
+CANARY, UPLINK = (REPO / "experiments" / "bench" / f"cases.toml:{name}" for name in ("canary", "uplink"))
+CORE = 1e9  # instructions a second of a small one
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -43,6 +45,22 @@ def test_counts_are_exact_and_change_nothing(kernel):
     assert {"asymcc", "tc", "libc.so.6", "vdso"} <= {p.part for p in counts if p.kind == "user"}
     assert {"tcp_ack", "ip_forward", "kernel_restart"} <= {p.part for p in counts if p.kind == "kernel"}
     assert counts[parts.Part("user", UNKNOWN, UNKNOWN)] < total / 1000
+
+
+def test_an_uplink_costs_a_router_little():
+    """Its programs, for a data packet with its ACK; its loop, with all that libc does for other programs of the run."""
+    image = open_image("6.12")
+    (task,) = plan_runs(scenario.load(UPLINK), image)
+    plain, counted = run(UPLINK, "6.12"), count(image, symbols := Kernel(image), task.job, task.objects)
+    profile._check(task, counted, plain)
+    sums: Counter[tuple[str, str]] = Counter()
+    for part, instructions in parts.of_run(counted, symbols).items():
+        sums[part.kind, part.part] += instructions
+    packets = profile.data_packets(plain)
+    own = {name: sums["bpf", name] / packets for name in ("uplink", "thin_egress", "thin_ingress")}
+    assert 200 < own["uplink"] < 500 and sum(own.values()) < 1800, own
+    loop = sum(sums["user", name] for name in ("asymcc", "libm.so.6", "libc.so.6")) / task.job.duration_s
+    assert 100_000 < loop < 0.005 * CORE, loop
 
 
 def test_the_command_tells_of_a_packet_and_of_what_is_fixed(scenario_file, tmp_path):
