@@ -79,3 +79,17 @@ def reply_ms(run) -> float:
     """p95 of the time that a request's reply takes, ms."""
     times = metrics.reply_times(run.job.flows[0], run.job, run.record["agent"]["replies"]["0"], run.job.measure_from_s)
     return float(np.percentile(times, 95)) / 1e6
+
+
+def took_s(run, name: str) -> float:
+    """The time that a program took, or the time that it had if it was not there at the end."""
+    program = run.programs[name]
+    return (run.job.duration_s if program["end_s"] is None else program["end_s"]) - program["start_s"]
+
+
+def page_s(run) -> float:
+    return took_s(run, "page")
+
+
+def one_ms(run) -> float:
+    return 1e3 * took_s(run, "one")
