@@ -139,14 +139,9 @@ def test_edits_for_newer_sources_are_made_where_they_apply(tmp_path):
     assert (tmp_path / "arch/x86/Makefile.um").read_text() == "KBUILD_CFLAGS += -m64\n"
 
 
-def registers(way):
-    return (
-        "\tif (have_xstate_support) {\n\t\tiov.iov_base = fp_regs;\n"
-        f"\t\tiov.iov_len = FP_SIZE * sizeof(unsigned long);\n\t\tif (ptrace(PTRACE_{way}REGSET, pid)\n"
-    )
-
-
 def test_edits_for_6_1_are_made_where_they_apply(tmp_path):
+    way = "\tif (have_xstate_support) {\n\t\tiov.iov_base = fp_regs;\n\t\tiov.iov_len = FP_SIZE * "
+    way += "sizeof(unsigned long);\n\t\tif (ptrace(PTRACE_%sREGSET, pid)\n"
     edits.apply(
         tree(
             tmp_path,
@@ -155,12 +150,12 @@ def test_edits_for_6_1_are_made_where_they_apply(tmp_path):
                 "arch/um/kernel/skas/syscall.c": "#include <linux/time-internal.h>\n"
                 "\tsyscall = UPT_SYSCALL_NR(r);\n\tif (syscall >= 0 && syscall < __NR_syscalls)\n\t\tcall;\n",
                 "arch/x86/Makefile.um": "ifeq ($(CONFIG_CC_IS_CLANG),y)\nKBUILD_CFLAGS += -mno-sse\nendif\n",
-                "arch/x86/um/os-Linux/registers.c": registers("GET") + registers("SET"),
+                "arch/x86/um/os-Linux/registers.c": way % "GET" + way % "SET",
             },
         )
     )
     get, set_ = (tmp_path / "arch/x86/um/os-Linux/registers.c").read_text().split("GETREGSET")
-    assert get + "GETREGSET" in registers("GET") and "iov.iov_len = sizeof(whole);\n\t\tif (ptrace(PTRACE_SET" in set_
+    assert get + "GETREGSET" in way % "GET" and "iov.iov_len = sizeof(whole);\n\t\tif (ptrace(PTRACE_SET" in set_
     assert (tmp_path / "arch/um/os-Linux/user_syms.c").read_text() == "EXPORT_SYMBOL_PROTO(rename);\n"
     assert (tmp_path / "arch/um/kernel/skas/syscall.c").read_text().endswith("__NR_syscalls)\n\t\tcall;\n")
     makefile = "ifeq ($(call gcc-min-version, 110000)$(CONFIG_CC_IS_CLANG),y)\nKBUILD_CFLAGS += -mno-sse\nendif\n"
