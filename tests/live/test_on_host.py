@@ -232,7 +232,7 @@ def test_a_link_without_netem_loses_and_delays_by_chance(relay):
 @pytest.mark.root
 def test_a_link_without_netem_tells_how_late_it_is(relay):
     one, job, ns = relay
-    assert one.late() == {"packets": 0, "mean_us": 0, "p99_us": 0, "max_us": 0}
+    assert one.late()["packets"] < 10  # the kernel itself sends a packet of IPv6 now and then
     trips(job, ns, 50)
     late = one.late()
     assert 100 <= late["packets"] < 120 and 0 < late["mean_us"] <= late["p99_us"] <= late["max_us"] < 100_000
