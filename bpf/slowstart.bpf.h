@@ -31,7 +31,7 @@
 #include "sender.bpf.h"
 
 PARAM(u32, slow_start, 0, 0, 2, "-",
-      "first slow start: 0 the paper's, 1 HyStart++ (RFC 9406), 2 SEARCH (draft-chung-ccwg-search-09)");
+      "first slow start: 0 the controller's own, 1 HyStart++ (RFC 9406), 2 SEARCH (draft-chung-ccwg-search-09)");
 
 COUNTER(starts_left, "first slow starts that slow_start ended");
 COUNTER(starts_slowed, "times that HyStart++ saw a longer RTT: growth by a quarter (CSS)");

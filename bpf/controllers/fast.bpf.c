@@ -28,9 +28,10 @@
  *    server has, and 1000 packets leave a CUBIC flow nothing. [I] has steps, 8, 20 and 200 packets below 10, below 100
  *    and from 100 Mbit/s on: of equal flows the one that is above a step keeps what it has. A root has no such place: at
  *    rest x is (4 / q)^2, the same for all. Below a baseRTT of SHORT_US x is less by their ratio: else four flows of 10
- *    Gbit/s and 0.1 ms would ask for 800 packets of a queue of 200. Until alpha packets are queued for the first time such a flow grows by a
- *    quarter a round trip: by alpha / 2 a path of 600 ms takes minutes to fill.
- *  - slow_start: such a flow, or any, may begin with a slow start, which the papers do not have; then (1) holds.
+ *    Gbit/s and 0.1 ms would ask for 800 packets of a queue of 200.
+ *  - By such an alpha a path of 600 ms takes minutes to fill. So the flow begins with HyStart++ until alpha packets are queued:
+ *    five rounds of CSS would queue several BDPs more. If it ends before, the window grows by a quarter a round trip until then.
+ *    An alpha that is given begins with (1), as in the papers; slow_start is for it as well.
  *  - Growth counts acknowledged packets, never callbacks: delayed and stretch ACKs do not slow it.
  *  - A round that the application limited may lower the window, never raise it.
  *  - Loss (and ECN): half. RTO: restart from the stack's window, doubling by the 2w of (1).
@@ -81,23 +82,25 @@ COUNTER(reloads, "windows taken over from the stack: recovery, RTO, idle");
 
 #define Q8 8
 #define SHORT_US 10000
+#define ROUND_SAMPLES 8 /* RTTs of a round, of which the smallest counts in the slow start: N_RTT_SAMPLE of RFC 9406 */
 
 /* One connection. Times in us. Windows in packets * 256 ("q8"), at most 2^28. */
 struct fast {
-	struct sender s;      /* its rtt_min is baseRTT, the propagation delay d of eq. 2 */
-	u64 rtt_avg_q16;      /* RTT of (2), us << 16, at most 2^42; 0: no sample yet */
-	u64 wait_avg_q16;     /* the same of its ACK's wait */
-	u64 update_stamp;     /* when the last update was, us */
-	u32 w_q8;             /* the window; snd_cwnd is its integer part */
-	u32 step_from_q8;     /* the step in progress: where it began ... */
-	u32 step_to_q8;       /* ... and the result of (1) that it leads to */
-	u32 w_round_q8;       /* window when this round began: w_old when it ends */
-	u32 wait_then;        /* the average wait that the window had followed at the last update */
-	u32 rounds;           /* rounds since the last update */
-	u32 w_saved_q8;       /* w before the last reduction, for undo */
-	u32 rtt_round;        /* smallest RTT of the data in this round; 0: none yet */
-	bool started;         /* alpha packets were queued, or one was lost */
-	bool cwnd_limited;    /* since the last update the window, not the data, was the limit */
+	struct sender s; /* its rtt_min is baseRTT, the propagation delay d of eq. 2 */
+	u64 rtt_avg_q16; /* RTT of (2), us << 16, at most 2^42; 0: no sample yet */
+	u64 wait_avg_q16; /* the same of its ACK's wait */
+	u64 update_stamp; /* when the last update was, us */
+	u32 w_q8; /* the window; snd_cwnd is its integer part */
+	u32 step_from_q8; /* the step in progress: where it began ... */
+	u32 step_to_q8; /* ... and the result of (1) that it leads to */
+	u32 w_round_q8; /* window when this round began: w_old when it ends */
+	u32 wait_then; /* the average wait that the window had followed at the last update */
+	u32 rounds; /* rounds since the last update */
+	u32 w_saved_q8; /* w before the last reduction, for undo */
+	u32 rtt_round; /* smallest RTT of the data in this round; 0: none yet */
+	u8 samples; /* RTTs in this round, ROUND_SAMPLES at most */
+	bool started; /* alpha packets were queued, or one was lost */
+	bool cwnd_limited; /* since the last update the window, not the data, was the limit */
 };
 STATE(struct fast);
 
@@ -106,6 +109,7 @@ static inline void begin_round(struct fast *f, const struct tcp_sock *tp)
 	round_start(&f->s, tp);
 	f->w_round_q8 = f->w_q8;
 	f->rtt_round = 0;
+	f->samples = 0;
 }
 
 /* Take over a window that we did not set, and begin anew from it. */
@@ -133,16 +137,27 @@ static inline u64 alpha_q8(const struct fast *f, const struct tcp_sock *tp)
 	return square_root(max(square, 1ULL << 20) << 10) >> 5;
 }
 
-/*
- * By its rate a flow that begins has a small alpha, and would need hundreds of round trips on a long path. So until so many
- * packets are queued, its window grows by a quarter a round trip of the data alone. The smallest RTT of a round tells: bursts are no queue.
- */
-static inline bool is_starting(struct fast *f, u64 queued_q8)
+/* A value of slow_start. */
+static inline u32 start_mode(void)
 {
-	u64 rtt = max(f->rtt_round, 1), wait = f->wait_avg_q16 >> 16;
+	return slow_start || alpha ? slow_start : START_HYSTART;
+}
 
-	/* 2^28 * 2^26 = 2^54 */
-	if (alpha || mul_div(f->w_q8, rtt - min(f->s.rtt_min, rtt), rtt + wait) >= queued_q8)
+/* Packets that are queued, by the smallest RTT of a round: bursts are no queue. In q8. */
+static inline u64 queued_q8(const struct fast *f)
+{
+	u64 rtt = max(f->rtt_round, 1);
+
+	return mul_div(f->w_q8, rtt - min(f->s.rtt_min, rtt), rtt + (f->wait_avg_q16 >> 16)); /* 2^28 * 2^26 = 2^54 */
+}
+
+/*
+ * By its rate a flow that begins has a small alpha, and would need hundreds of round trips on a long path. So after its slow
+ * start, until so many packets are queued, its window grows by a quarter a round trip of the data alone.
+ */
+static inline bool is_starting(struct fast *f, u64 backlog_q8)
+{
+	if (alpha || queued_q8(f) >= backlog_q8)
 		f->started = true;
 	return !f->started && f->rtt_round;
 }
@@ -214,17 +229,23 @@ static inline void step(struct fast *f, u32 acked)
 	f->w_q8 = up ? f->w_q8 + move : f->w_q8 - move;
 }
 
-/* The first slow start by slow_start; at its end no slow start is left for the stack to see. */
+/* The first slow start; at its end no slow start is left for the stack to see. */
 static inline void other_start(struct fast *f, struct sock *sk, u32 acked)
 {
 	struct tcp_sock *tp = tcp_sk(sk);
 	/* 2^28 << 12 = 2^40 */
 	u64 w = start_window(sk, (u64)f->w_q8 << (Q20 - Q8), acked, may_grow(tp)) >> (Q20 - Q8);
+	bool full;
 
 	f->w_q8 = f->step_from_q8 = f->step_to_q8 = min(w, (u64)window_limit(tp) << Q8);
 	cwnd_write(&f->s, tp, drained_window(&f->s, tp, f->w_q8 >> Q8, rtt_min_win_s));
-	if (is_first_start(tp, slow_start))
+	full = !slow_start && f->samples == ROUND_SAMPLES && queued_q8(f) >= alpha_q8(f, tp);
+	if (is_first_start(tp, start_mode()) && !full) {
+		if (round_over(&f->s, tp))
+			begin_round(f, tp);
 		return;
+	}
+	start_init(sk, full);
 	tp->snd_ssthresh = W_MIN;
 	reload(f, tp);
 }
@@ -237,9 +258,9 @@ void BPF_PROG(fast_init, struct sock *sk)
 
 	__builtin_memset(f, 0, sizeof(*f));
 	first_window(tp, init_cwnd);
-	start_init(sk, slow_start);
+	start_init(sk, start_mode());
 	fair_init(sk);
-	if (!is_first_start(tp, slow_start) && !in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
+	if (!is_first_start(tp, start_mode()) && !in_recovery(inet_csk(sk))) /* else the stack is on its way to it */
 		tp->snd_ssthresh = W_MIN; /* no slow start for the stack to see: the 2w of (1) takes its place */
 	reload(f, tp);
 	if (pacing)
@@ -282,8 +303,9 @@ void BPF_PROG(fast_pkts_acked, struct sock *sk, const struct ack_sample *sample)
 		return;
 	rtt -= wait;
 	f->rtt_round = f->rtt_round ? min(f->rtt_round, rtt) : rtt;
+	f->samples = min(f->samples + 1, ROUND_SAMPLES);
 	average(f, sample, wait);
-	start_sample(sk, rtt, slow_start);
+	start_sample(sk, rtt, start_mode());
 	fair_sample(sk, rtt);
 }
 
@@ -294,7 +316,7 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 	struct fast *f = inet_csk_ca(sk);
 	bool due, over, taken = false;
 
-	if (!is_first_start(tp, slow_start) &&
+	if (!is_first_start(tp, start_mode()) &&
 	    fair_acked(sk, &f->s, f->w_q8 >> Q8, acked, round_over(&f->s, tp), rtt_min_win_s))
 		return;
 	if (cwnd_changed(&f->s, tp)) {
@@ -303,7 +325,7 @@ void BPF_PROG(fast_cong_avoid, struct sock *sk, u32 ack, u32 acked)
 		taken = f->s.cwnd;
 		reload(f, tp);
 	}
-	if (is_first_start(tp, slow_start)) {
+	if (is_first_start(tp, start_mode())) {
 		other_start(f, sk, acked);
 		return;
 	}

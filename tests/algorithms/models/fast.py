@@ -16,7 +16,7 @@ class Fast(Model):
     FIELDS = (
         members(256, w="w_q8", w_old="w_round_q8", step_from="step_from_q8", step_to="step_to_q8", w_saved="w_saved_q8")
         | members(65536, rtt="rtt_avg_q16", wait="wait_avg_q16")
-        | members(same="wait_then rtt_round rounds update_stamp started", is_limited="cwnd_limited")
+        | members(same="wait_then rtt_round samples rounds update_stamp started", is_limited="cwnd_limited")
     )
     SLACK = {"w": 3 / 256, "step_to": 3 / 256, "step_from": 3 / 256, "w_old": 3 / 256}  # three roundings
     WINDOW_SLACK = 3 / 256
@@ -89,19 +89,23 @@ class Fast(Model):
 
     def begin_round(self, tp):
         self.round_start(tp)
-        self.w_old, self.rtt_round = self.w, 0
+        self.w_old, self.rtt_round, self.samples = self.w, 0, 0
 
     def take_over(self, tp):
         self.w = self.step_from = self.step_to = self.stack_window(tp)
         self.cwnd, self.rounds, self.update_stamp = tp.snd_cwnd, 0, tp.now
         self.begin_round(tp)
 
+    def is_first_start(self, tp):
+        """HyStart++ rules, which has tests of its own."""
+        return not self.p.alpha and tp.snd_ssthresh > W_MAX
+
     # --- calls --------------------------------------------------------------------------------
 
     def init(self, tp, *_):
         self.clear()
         self.first_window(tp)
-        if not self.in_recovery(tp):
+        if not self.in_recovery(tp) and not self.is_first_start(tp):
             tp.snd_ssthresh = 2
         self.take_over(tp)
         self.count("flows")
@@ -112,7 +116,9 @@ class Fast(Model):
         wait = self.forward_sample(tp, rtt)
         if wait is None:
             return
+        self.unsure |= self.is_first_start(tp)
         self.rtt_round = min(self.rtt_round or RTT_MAX, self.rtt_last - wait)
+        self.samples = min(self.samples + 1, 8)
         if not self.rtt:
             self.rtt, self.wait = self.rtt_last, wait
             return
@@ -129,6 +135,9 @@ class Fast(Model):
             self.count("reloads")
             is_cut = bool(self.cwnd)
             self.take_over(tp)
+        if self.is_first_start(tp):
+            self.unsure = True
+            return
         self.is_limited |= tp.limited
         self.step(n)
         over = self.round_over(tp)
