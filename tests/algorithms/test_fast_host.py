@@ -161,7 +161,7 @@ def test_a_long_path_is_filled_from_the_start(fast):
     [trace] = run(Link(delay / bdp, delay / bdp / 100, delay), [fast], [{"alpha": 0}], 40)
     alpha = 17.5  # 2500 packets of 960 bytes a second: 19.2 Mbit/s
     assert next(at for at, w, _ in trace if w >= bdp) < 11 * delay  # by alpha alone 9 packets a round trip at most: 170
-    assert max(w for _, w, _ in trace) < 3 * bdp  # a start sees its queue a round trip late; five of CSS would make 12,512
+    assert max(w for _, w, _ in trace) < 3 * bdp  # its queue shows a round trip late; CSS would make 12,512
     assert abs(trace[-1][1] - (bdp + alpha)) <= 15 and fast.state()["ca"]["started"]
 
 
@@ -173,7 +173,8 @@ def test_flows_whose_alpha_follows_the_rate_share_alike(pair):
     # Each may have a packet of the other in its baseRTT, and takes so much less of the queue for one.
     bases = [(flow.state()["ca"]["rtt_min"] * 1e-6, 0.04 + more) for flow, more in zip(pair, extra)]
     assert all(base - least < 2.1 * packet_s for base, least in bases)
-    q = [sum(rtt for at, _, rtt in t if at >= 45) / sum(at >= 45 for at, _, _ in t) - b for t, (b, _) in zip(traces, bases)]
+    later = [[rtt for at, _, rtt in trace if at >= 45] for trace in traces]
+    q = [sum(rtts) / len(rtts) - base for rtts, (base, _) in zip(later, bases)]
     assert first / second == pytest.approx((q[1] / q[0]) ** 2, rel=0.05)
 
 
