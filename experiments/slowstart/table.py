@@ -37,7 +37,7 @@ def runs(name: str) -> dict[tuple[str, str], Run]:
 
 
 def left_at(run: Run) -> float | None:
-    """When ssthresh is first a window; FAST without another start has it from the beginning."""
+    """When ssthresh is first a window."""
     over = run.acks["t"][run.acks["ssthresh"] <= ENDLESS]
     return float(over[0]) if len(over) else None
 
