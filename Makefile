@@ -303,7 +303,7 @@ check-browser: build $(call image_of,uml) $(B)/.deps-test $(ASYMLAB) ## Chromium
 explore: build $(IMAGE) $(ASYMLAB) ## judge random paths: COUNT [100] of SEED; a failure is made small
 	$(Q)$(ASYMLAB) explore --count $(COUNT) --image $(KERNEL) --engine $(ENGINE) $(if $(SEED),--seed $(SEED)) $(if $(JOBS),--jobs $(JOBS))
 
-fuzz: $(B)/.deps-fuzz $(ASYMLAB) ## random input for the controllers, FUZZ_SECONDS [300]; SEED=..., REPLAY=FILE
+fuzz: $(B)/.deps-fuzz $(ASYMLAB) ## random input for the controllers and `uplink`, FUZZ_SECONDS [300]; SEED=..., REPLAY=FILE
 	$(Q)$(B)/venv/bin/python -m tests.algorithms.host.fuzz --seconds $(FUZZ_SECONDS) \
 		$(if $(SEED),--seed $(SEED)) $(if $(REPLAY),--replay $(REPLAY))
 

@@ -205,6 +205,12 @@ note_queue(struct connection *c, enum uplink_way way, u32 tsval, u64 at_ns, u64 
 	b->answers++;
 }
 
+/* What comes later answers nothing: a far end may have been silent for an hour. Nor does what comes before, by another CPU's clock. */
+static __always_inline bool in_time(u64 left_ns, u64 now)
+{
+	return left_ns && now - left_ns < PATIENCE_NS;
+}
+
 static __always_inline void note_answer(struct connection *c, u32 tsval, u64 left_ns, u32 bytes, u64 now)
 {
 	u64 rtt_ns = now - left_ns;
@@ -289,7 +295,7 @@ static __always_inline void comes(struct __sk_buff *skb, const struct packet *p,
 		left_ns = take(&c->data, bpf_ntohl(p->h.ack), &bytes);
 	else if (newer)
 		left_ns = take(&c->acks, echo, &bytes);
-	if (!left_ns || left_ns > now)
+	if (!in_time(left_ns, now))
 		return;
 	seen[UPLINK_UP].heard_ns = now;
 	note_answer(c, bpf_ntohl(stamps[1]), left_ns, bytes, now);
@@ -342,7 +348,7 @@ static __always_inline void note_probe(struct __sk_buff *skb, bool out, u64 now,
 		return;
 	}
 	left_ns = take(&c->data, bpf_ntohl(p.number), &then);
-	if (left_ns && left_ns <= now)
+	if (in_time(left_ns, now))
 		note_answer(c, bpf_ntohl(p.came), left_ns, then, now);
 }
 

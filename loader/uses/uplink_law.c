@@ -15,6 +15,7 @@
 #define NOISE_LEAST 0.00025
 #define NOISE_MOST 0.01
 #define LOST 0.03 /* share of the data: that many are lost where a queue overflows */
+#define LOUD 1e6 /* bit/s: in a search losses of less tell nothing, as a queue of that rate is long, and shows */
 #define FORGET 0.998 /* of the losses without a cause, each tick: half in 35 s */
 #define USED 0.9 /* of the rate: it is in use. Bursts wait at any rate */
 #define SETTLES 30 /* ticks after a search, or losses: before, the capacity is not known well */
@@ -145,14 +146,15 @@ static double lost_share(const struct uplink_law *l, const struct uplink_view *v
 static double rate_between(const struct uplink_view *v, int a, int b, double lost)
 {
 	const struct uplink_bin *first = &v->bins[a], *last = &v->bins[b];
-	double time = (last->at_ns - first->at_ns) / 1e9 + wait_of(last) - wait_of(first);
+	double time = (long long)(last->at_ns - first->at_ns) / 1e9 + wait_of(last) - wait_of(first);
 
 	return time < SHORTEST ? 0 : 8.0 * (last->at_bytes - first->at_bytes) * (1 - lost) / time;
 }
 
 /*
  * The capacity by the newest answers. If each packet of the last time found a queue, it is that. If the last found none, it is not less:
- * the modem has carried all. Else the packets tell nothing.
+ * the modem has carried all. Else the packets tell nothing. In a deep queue the last four answers do, however old: few come where a flood
+ * fills the modem.
  */
 static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, double queue, double lost)
 {
@@ -162,7 +164,7 @@ static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, do
 	if (last < 0 || v->bins[last].number <= l->learned) /* losses since then are of other packets */
 		return;
 	l->learned = v->bins[last].number;
-	for (int i = last; i >= 0 && (last - i) * BIN < span; i--) {
+	for (int i = last; i >= 0 && ((last - i) * BIN < span || (nr < 4 && least > 3 * target(l))); i--) {
 		if (!v->bins[i].answers)
 			continue;
 		least = fmin(least, wait_of(&v->bins[i]));
@@ -307,7 +309,7 @@ static double check_base(struct uplink_law *l, const struct uplink_view *v, doub
 		memset(l->queues, 0, sizeof(l->queues));
 		return queue;
 	}
-	l->stands = queue > threshold(l) && !ends ? l->stands + LAW_TICK : 0;
+	l->stands = queue > threshold(l) / 2 && !ends ? l->stands + LAW_TICK : 0;
 	l->drains = fmax(l->drains - LAW_TICK, 0);
 	if (l->stands > DRAIN_AFTER && l->capacity) {
 		l->stands = 0;
@@ -338,7 +340,7 @@ double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 		l->cause = UPLINK_PATH;
 	} else if (endure(l, queue, v->silence, busy)) {
 		l->cause = UPLINK_SILENCE;
-	} else if ((busy || l->searches) && overflows(l, lost, sent)) {
+	} else if ((l->searches ? sent > LOUD : busy) && overflows(l, lost, sent)) {
 		l->cause = UPLINK_LOSS;
 		l->forgiven = v->bins[LAW_BINS - 1].number + lround(RESTS / BIN);
 	} else if (queue > threshold(l) && l->capacity) {

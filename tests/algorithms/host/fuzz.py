@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """
-Fuzzes controllers, guided by coverage: stream.h makes commands of bytes, rules.h tells what holds after each.
+Fuzzes controllers, guided by coverage: stream.h makes commands of bytes, rules.h tells what holds after each. And
+`uplink`, the meter and the law of `asymcc uplink`: strangers.c has its steps and its rules.
 
     python -m host.fuzz [--seconds N] [--seed N] [CONTROLLER ...]    each controller
     python -m host.fuzz --keep [CONTROLLER ...]                      what was found becomes the corpus: as few
@@ -24,12 +25,25 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import forwarded
 from .driver import HERE, OUT, TOP, build, controllers
 
 CORPUS = HERE / "corpus"
 FOUND = TOP / "build" / "fuzz"
 SHARED = TOP / "bpf" / "sender.bpf.h"  # of all; others are counted with each controller that includes them
 LONGEST = 512  # bytes of an input
+UPLINK = "uplink"  # no controller
+
+
+def targets() -> list[str]:
+    return [*controllers(), UPLINK]
+
+
+def program(name: str, source: Path | None = None) -> Path:
+    """For `uplink` the source is a folder: a tree with changes."""
+    if name != UPLINK:
+        return build(name, source)
+    return forwarded.build("strangers", True, *([source, source / "host"] if source else []))
 
 
 # --- runs ---------------------------------------------------------------------------------
@@ -67,7 +81,7 @@ def fuzz(
 ) -> Run:
     """libFuzzer with these options from the corpus; new inputs go to `found`. Parameters in `fixed` ("NAME=VALUE")
     stay."""
-    binary, found = build(name, source), found or FOUND / name
+    binary, found = program(name, source), found or FOUND / name
     found.mkdir(parents=True, exist_ok=True)
     crash, profile = found.with_suffix(".crash"), found.with_suffix(".profraw")
     crash.unlink(missing_ok=True)
@@ -117,6 +131,8 @@ class Branches:
 
 def parts(name: str) -> list[Path]:
     """A controller's sources: NAME.bpf.c, the headers in NAME/ beside it, and those of bpf/ that serve not all."""
+    if name == UPLINK:
+        return [TOP / "bpf" / "tools" / "uplink.bpf.c", TOP / "loader" / "uses" / "uplink_law.c"]
     source = controllers()[name]
     own = [source, *sorted((source.parent / name).glob("*.bpf.h"))]
     text = "".join(path.read_text() for path in own)
@@ -190,6 +206,8 @@ def shortest(binary: Path, lines: list[str], patience: int = 300) -> list[str]:
 
 def explain(run: Run) -> str:
     """The shortest stream that fails too, and how to see it again."""
+    if run.name == UPLINK:
+        return f"{run.words[-4000:]}\nagain: make fuzz REPLAY={run.crash}"
     lines = lines_of(run) if run.crash.exists() else []
     if not failure(run.binary, lines):
         return run.words[-4000:]
@@ -230,7 +248,7 @@ def keep(name: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         old = [*corpus(name), *(path for path in [FOUND / name] if path.exists())]
         subprocess.run(
-            [build(name), "-merge=1", "-use_counters=0", f"-max_len={LONGEST}", folder, *old],
+            [program(name), "-merge=1", "-use_counters=0", f"-max_len={LONGEST}", folder, *old],
             check=True,
             capture_output=True,
         )
@@ -241,14 +259,17 @@ def keep(name: str) -> None:
 
 def replay(path: Path) -> bool:
     """The stream with its answers, and what it breaks."""
-    ran = subprocess.run([build(path.stem), "judge"], input=path.read_text(), text=True)
+    if path.stem == UPLINK:
+        ran = subprocess.run([program(UPLINK), path])
+    else:
+        ran = subprocess.run([build(path.stem), "judge"], input=path.read_text(), text=True)
     print("holds" if not ran.returncode else "fails")
     return not ran.returncode
 
 
 def main() -> bool:
     words = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    words.add_argument("controllers", nargs="*", metavar="CONTROLLER", default=[*controllers()])
+    words.add_argument("controllers", nargs="*", metavar="CONTROLLER", default=targets())
     words.add_argument("--seconds", type=float, default=300, help="for all controllers together")
     words.add_argument("--seed", type=int, default=int.from_bytes(os.urandom(3), "big"))
     words.add_argument("--keep", action="store_true")
