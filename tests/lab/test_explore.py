@@ -48,6 +48,20 @@ def test_a_draw_is_the_same_everywhere_and_its_file_says_all_of_it(known, folder
     assert tree != draw.draw(4, number, list(known), known)
 
 
+def test_an_uplink_changes_nothing_else_of_a_draw(known):
+    texts = set()
+    for number in range(100):
+        plain = draw.draw(5, number, list(known), known)
+        tree = draw.with_uplink(plain, 5, number)
+        assert draw.valid(tree) and tree == draw.with_uplink(plain, 5, number)
+        rest = {key: value for key, value in tree.items() if key != "uplink"}
+        assert rest == {key: value for key, value in plain.items() if key != "thin"}
+        texts |= {*tree["uplink"], tree["uplink"]["down"]}
+    assert texts == {"at", "least", "most", "rate", "down", True, False}
+    of_seed = explore.Paths(5, list(known), of("7.3.4"), uplink=True).drawn(100)
+    assert all("uplink" in tree for tree in of_seed.values())
+
+
 def test_draws_have_all_that_a_scenario_can(known):
     """Each feature comes, each controller is first as often, and what excludes another is not beside it."""
     text, first, alone = "", set(), {name for name in known if known[name].alone}
@@ -218,6 +232,7 @@ def edited(r, **tables):
         acks = property(lambda self: tables.get("acks", r.acks))
         goodput = property(lambda self: tables.get("goodput", r.goodput))
         links = property(lambda self: tables.get("links", r.links))
+        uplink = property(lambda self: tables.get("uplink", r.uplink))
 
     return Edited(r.folder, {**r.record, "agent": {**r.record["agent"], **tables.get("agent", {})}})
 
@@ -278,6 +293,23 @@ def test_each_invariant_can_fail(folder):
         assert (broken.invariant, broken.words) == (name, "in whatever words")
     for words in ("tc -n x: no", "flow 0: plain ended: by a line of the kernel's", "asymcc load reno: no"):
         assert invariants.judge(case, LabError(words)) == []  # the lab's own
+
+
+@pytest.mark.lab
+def test_an_uplink_that_leaves_its_bounds_or_stops_is_found(folder):
+    short, told = way(delay="10ms", queue=10), {"at": "host", "least": "200kbit", "most": "2mbit"}
+    flows = {"controller": "nreno"}, {"controller": "nreno", "direction": "reverse", "hosts_of": 0}
+    case, r = attempt(tree_of("shaped", {"forward": short, "reverse": short}, *flows, uplink=told))
+    assert r.valid and invariants.judge(case, r) == [] and r.uplink["rate"].min() < 1.1e6  # it has found the rate
+
+    def breaks(ticks):
+        return [b.invariant for b in invariants.judge(case, edited(r, uplink=ticks))]
+
+    for column, value in (("rate", 199e3), ("rate", 2.1e6), ("rate", float("nan")), ("queue", float("nan"))):
+        ticks = r.uplink.copy()
+        ticks[column][40] = value
+        assert breaks(ticks) == ["uplink"]
+    assert breaks(r.uplink[:70]) == breaks(r.uplink[[*range(40), *range(44, len(r.uplink))]]) == ["uplink"]
 
 
 @pytest.mark.lab
@@ -503,8 +535,9 @@ def test_large_packets_on_a_path_without_delay(folder):
 
 
 @pytest.mark.lab
-def test_a_few_random_paths(folder, monkeypatch):
+@pytest.mark.parametrize("uplink, count", [(False, COUNT), (True, COUNT // 3)], ids=["", "uplink"])
+def test_a_few_random_paths(folder, monkeypatch, uplink, count):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
     guest = image.open_image(LAB)
-    tally = explore.explore(explore.Paths(20, [], guest).drawn(COUNT), None, guest)
-    assert tally.runs == COUNT and tally.broken == []
+    tally = explore.explore(explore.Paths(20, [], guest, uplink).drawn(count), None, guest)
+    assert tally.runs == count and tally.broken == []

@@ -38,14 +38,14 @@ def explore_options(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--controller", action="append", default=[], metavar="NAME", help="these of bpf/, or files; repeatable [all]"
     )
+    p.add_argument("--uplink", action="store_true", help="the same paths with `asymcc uplink`, in place of `thin`")
     add_machine_options(p, fresh=False)
 
 
 def do_explore(args) -> int:
     guest = image_of(args)
-    trees = (
-        explore.read(args.files) if args.files else explore.Paths(args.seed, args.controller, guest).drawn(args.count)
-    )
+    paths = explore.Paths(args.seed, args.controller, guest, args.uplink)
+    trees = explore.read(args.files) if args.files else paths.drawn(args.count)
     return bool(explore.explore(trees, args.jobs, guest).broken)
 
 

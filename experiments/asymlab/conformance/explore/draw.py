@@ -334,6 +334,20 @@ def rate_of(way: dict) -> float:
     return 1000 * float(way.get("trace", way)["rate"].removesuffix("kbit"))
 
 
+def with_uplink(tree: dict, seed: int, number: int) -> dict:
+    """The same path, with `asymcc uplink` on the first entry's right host, in place of `thin`.
+
+    Its bounds are drawn apart, so that they change no other draw."""
+    rng = random.Random(f"{seed} {number} uplink")
+    rate = min(rate_of(hop["reverse"]) for hop in tree["path"].get("hops", [tree["path"]]))
+    given: dict = {"at": "host", "least": Draw.kbit(rate / 10), "down": rng.random() < 0.3}
+    if rng.random() < 0.3:
+        given["most"] = Draw.kbit(2 * rate)
+    if rng.random() < 0.3:
+        given["rate"] = Draw.kbit(rate * rng.uniform(0.3, 2))
+    return {key: value for key, value in tree.items() if key != "thin"} | {"uplink": given}
+
+
 def valid(tree: dict) -> bool:
     given = tree.get("controllers", {})
     plain = {k: {p: v for p, v in values.items() if p != OBJECT} for k, values in given.items()}

@@ -16,6 +16,7 @@ file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats t
     link      no direction carries more than its rate allows
     rtt       no sample is shorter than the path
     floor     a flow alone on a clean path uses as much of it as its law promises: floor_of()
+    uplink    `asymcc uplink` keeps to the bounds that it is told, and looks at the queue to the end
     left      the kernel has none of the controllers' programs at the end
     log       and has said nothing of a WARNING or a BUG
 
@@ -48,7 +49,7 @@ from ...results import store
 from ...run import local
 from ...run.cost import survey
 from ...run.tasks import has_dualpi2, plan_runs
-from .draw import OBJECT, Facts, draw, facts
+from .draw import OBJECT, Facts, draw, facts, with_uplink
 from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
 from .silence import all_arrived, silence_limit
@@ -187,6 +188,7 @@ class Paths:
     seed: int
     controllers: list[str]
     guest: image.Image
+    uplink: bool = False  # each has one
     wanted: dict[str, str] = field(init=False)
     known: dict[str, Facts] = field(init=False)
 
@@ -196,7 +198,8 @@ class Paths:
         self.known = {name: facts(self.wanted.get(name, name)) for name in dict.fromkeys((*there, *self.wanted))}
 
     def draw(self, number: int) -> dict:
-        return draw(self.seed, number, [*self.wanted], self.known)
+        tree = draw(self.seed, number, [*self.wanted], self.known)
+        return with_uplink(tree, self.seed, number) if self.uplink else tree
 
     def fitted(self, tree: dict) -> dict:
         """On a kernel without AccECN the same path has ECN, and CUBIC in place of what needs a newer kernel; where it

@@ -7,6 +7,8 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from ... import LabError
 from ...guest.protocol import COMPARE_BYTES, Fault
 from ...plan import topology
@@ -176,6 +178,19 @@ def floor(v: View) -> Iterator[tuple[str, str]]:
         yield flow.controller, f"{share:.2f} of the link in the second half, {least} is the least ({why})"
 
 
+def uplink(v: View) -> Iterator[tuple[str, str]]:
+    """It is held up by no more than two ticks of 0.1 s."""
+    if not (spec := v.scenario.uplink) or spec.law != "asymcc":
+        return
+    ticks, name = v.run.uplink, v.scenario.flows[0].controller
+    least, most = spec.least or 1e5, spec.most or 1e10
+    wrong = ticks[~((ticks["rate"] >= least) & (ticks["rate"] <= most) & (ticks["queue"] >= 0))]
+    if len(wrong):
+        yield name, f"uplink: {wrong['rate'][0]:.0f} bit/s, from {least:.0f} to {most:.0f} may be; {wrong[0]}"
+    if len(ticks) < 10 * v.end - 2 or np.diff(ticks["t"]).max() > 0.3:
+        yield name, f"uplink: {len(ticks)} ticks in {v.end:.0f} s, the longest {np.diff(ticks['t']).max():.2f} s"
+
+
 def left(v: View) -> Iterator[tuple[str, str]]:
     if rest := v.run.record["agent"]["left"]:
         yield v.scenario.flows[0].controller, "still in the kernel: " + ", ".join(rest)
@@ -188,7 +203,7 @@ def log(v: View) -> Iterator[tuple[str, str]]:
 
 
 INVARIANTS: dict[str, Callable[[View], Iterator[tuple[str, str]]]] = {
-    f.__name__: f for f in (content, silence, close, window, link, rtt, floor, left, log)
+    f.__name__: f for f in (content, silence, close, window, link, rtt, floor, uplink, left, log)
 }
 # The invariant that a run without results broke.
 BROKEN: dict[str, str] = {
