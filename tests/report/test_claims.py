@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from types import SimpleNamespace
 
@@ -58,6 +59,21 @@ def test_the_quick_set_is_small():
     }
     assert " ".join(paper for paper, runs in planned.items() if runs) == "fast formosa fusion pseudorate taichung thin"
     assert sum(planned.values()) < 80
+
+
+def test_runs_that_are_said_to_have_no_jitter_have_none():
+    """A case takes each key of its base that it does not name."""
+    ids = {
+        id
+        for paper in papers.names()
+        for claim in papers.claims(paper)
+        if re.search("without (jitter|noise)", claim.says)
+        for id, _ in claim.value.runs.parts
+    }
+    cases = [case.scenario for case in scenario.load(papers.folder("twoway") / "cases.toml", "full")]
+    exact = [one for one in cases if one.id in ids]
+    assert {one.id for one in exact} == ids, "one is of another suite"
+    assert all(one.path.forward.jitter == one.path.reverse.jitter == 0 for one in exact)
 
 
 # --- what all share -------------------------------------------------------------------------
