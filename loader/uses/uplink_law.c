@@ -15,7 +15,8 @@
 #define NOISE_LEAST 0.00025
 #define NOISE_MOST 0.01
 #define LOST 0.03 /* share of the data: that many are lost where a queue overflows */
-#define LOUD 1e6 /* bit/s: in a search losses of less tell nothing, as a queue of that rate is long, and shows */
+#define LOUD \
+	1e6 /* bit/s: more is loud. In a search losses of less tell nothing: a queue of that rate is long, and shows */
 #define FORGET 0.998 /* of the losses without a cause, each tick: half in 35 s */
 #define USED 0.9 /* of the rate: it is in use. Bursts wait at any rate */
 #define SETTLES 30 /* ticks after a search, or losses: before, the capacity is not known well */
@@ -154,9 +155,9 @@ static double rate_between(const struct uplink_view *v, int a, int b, double los
 /*
  * The capacity by the newest answers. If each packet of the last time found a queue, it is that. If the last found none, it is not less:
  * the modem has carried all. Else the packets tell nothing. In a deep queue the last four answers do, however old: few come where a flood
- * fills the modem.
+ * fills the modem. But a line that is not loud has its few packets wait by chance, and they tell nothing below `least`.
  */
-static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, double queue, double lost)
+static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, double queue, double lost, bool loud)
 {
 	int last = last_heard(v, LAW_BINS), first = last, nr = 0;
 	double span = fmax(fmax(RECENT, 10 * packet_time(l)), v->rtt / 2), least = INFINITY, now;
@@ -164,7 +165,7 @@ static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, do
 	if (last < 0 || v->bins[last].number <= l->learned) /* losses since then are of other packets */
 		return;
 	l->learned = v->bins[last].number;
-	for (int i = last; i >= 0 && ((last - i) * BIN < span || (nr < 4 && least > 3 * target(l))); i--) {
+	for (int i = last; i >= 0 && ((last - i) * BIN < span || (loud && nr < 4 && least > 3 * target(l))); i--) {
 		if (!v->bins[i].answers)
 			continue;
 		least = fmin(least, wait_of(&v->bins[i]));
@@ -172,7 +173,7 @@ static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, do
 		nr++;
 	}
 	now = nr < 4 ? 0 : rate_between(v, first, last, lost);
-	if (!now)
+	if (!now || (now < l->least && !loud))
 		return;
 	if (least > threshold(l))
 		l->capacity = now < 0.8 * l->capacity || !l->capacity ? now : (l->capacity + now) / 2;
@@ -324,10 +325,11 @@ static double check_base(struct uplink_law *l, const struct uplink_view *v, doub
 double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 {
 	double queue = queue_now(l, v), sent = throughput(v), lost = lost_share(l, v), none;
-	bool busy = sent > USED * l->rate;
+	bool busy = sent > USED * l->rate, loud = busy || sent > LOUD;
 
 	learn_noise(l, v);
-	learn_capacity(l, v, queue, fmax(lost - l->usual, 0)); /* those of a radio have passed the modem's queue */
+	learn_capacity(l, v, queue, fmax(lost - l->usual, 0),
+		       loud); /* those of a radio have passed the modem's queue */
 	l->sent[l->ticks % LAW_PEAKS] = sent;
 	none = check_base(l, v, queue);
 	l->queues[l->ticks % LAW_PEAKS] = none ? 0 : queue;
@@ -340,7 +342,7 @@ double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 		l->cause = UPLINK_PATH;
 	} else if (endure(l, queue, v->silence, busy)) {
 		l->cause = UPLINK_SILENCE;
-	} else if ((l->searches ? sent > LOUD : busy) && overflows(l, lost, sent)) {
+	} else if ((l->searches ? loud : busy) && overflows(l, lost, sent)) {
 		l->cause = UPLINK_LOSS;
 		l->forgiven = v->bins[LAW_BINS - 1].number + lround(RESTS / BIN);
 	} else if (queue > threshold(l) && l->capacity) {

@@ -155,3 +155,10 @@ def test_losses_of_a_light_load_tell_no_rate(law):
 
 def test_the_user_bounds_it(law):
     assert all(tick.rate >= 12e6 for tick in law(["0 capacity 10e6", "0 demand 1e9"], least=12e6, rate=15e6))
+
+
+@pytest.mark.parametrize("rate", [0, 5e6])
+def test_jitter_on_a_line_that_nearly_idles_is_no_low_capacity(law, rate):
+    """Its few packets all wait by chance, and what they carried is less than the modem can have: no rate follows."""
+    ticks = law(["0 capacity 20e6", "0 demand 3e5", "0 jitter 200"], rate=rate, least=1e6)
+    assert all(tick.rate == (rate or 1e10) for tick in ticks)

@@ -45,7 +45,8 @@ def data_again_that_has_arrived():
 
 def queue_that_grows_faster_than_time():
     """Of what arrives: ACKs of 75 ms, of which the last has waited for 576 ms longer than the first."""
-    later = b"".join(ack(15 - i, 40, 1) + wait(25) for i in range(1, 4)) + ack(5, -32, 1) + wait(120)
+    loud = 40 * bytes([8, 0, 0])
+    later = b"".join(ack(15 - i, 40, 1) + wait(25) for i in range(1, 4)) + ack(5, -32, 1) + loud + wait(120)
     return DOWN + 16 * (DATA + wait(45)) + ack(15, 48, 1) + wait(765) + later
 
 
