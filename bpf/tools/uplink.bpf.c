@@ -205,7 +205,7 @@ note_queue(struct connection *c, enum uplink_way way, u32 tsval, u64 at_ns, u64 
 	b->answers++;
 }
 
-/* What comes later answers nothing: a far end may have been silent for an hour. Nor does what comes before, by another CPU's clock. */
+/* A later one answers nothing: a far end may have been silent for an hour. Nor does one before, by another CPU's clock. */
 static __always_inline bool in_time(u64 left_ns, u64 now)
 {
 	return left_ns && now - left_ns < PATIENCE_NS;

@@ -27,7 +27,7 @@ def wait(ms):
 
 
 def ack(back=0, lie_ms=0, scale=0):
-    """Of the last data but so many; it tells a time that is wrong by that, in units of 1, 8 or 64 ms."""
+    """One of the last data but so many; it tells a time that is wrong by that, in units of 1, 8 or 64 ms."""
     return bytes([5 | scale << 5, back, lie_ms % 256])
 
 
@@ -44,7 +44,7 @@ def data_again_that_has_arrived():
 
 
 def queue_that_grows_faster_than_time():
-    """Of what arrives: ACKs of 75 ms, of which the last has waited for 576 ms longer than the first."""
+    """The far end's ACKs take 75 ms, of which the last has waited for 576 ms longer than the first."""
     loud = 40 * bytes([8, 0, 0])
     later = b"".join(ack(15 - i, 40, 1) + wait(25) for i in range(1, 4)) + ack(5, -32, 1) + loud + wait(120)
     return DOWN + 16 * (DATA + wait(45)) + ack(15, 48, 1) + wait(765) + later

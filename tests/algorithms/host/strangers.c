@@ -245,7 +245,31 @@ static s32 lie_of(u8 what, u8 value)
 	return (signed char)value * scales[what >> 5 & 3];
 }
 
-/* What a step does: true if a frame is to leave, or to come. Else the step waits `*wait_us`. */
+/* The last frame, with another byte. */
+static void frame_changed(u8 at, u8 byte)
+{
+	memcpy(bytes, last, last_len);
+	len = last_len;
+	if (len)
+		bytes[at % len] = byte;
+}
+
+/* A probe, or its answer, whose far clock is wrong by `lie` ms. */
+static void probe(bool leaves, u8 back, s32 lie)
+{
+	u32 now_ms = now_us / 1000;
+
+	liar.number += leaves;
+	frame_begin(liar.wrap & V6 ? 0 : liar.wrap & ~EXTENDED, leaves, ICMP, 20);
+	put16((leaves ? TIMESTAMP : TIMESTAMP_REPLY) << 8);
+	put16(0);
+	put32(leaves ? liar.number : liar.number - back % KEPT);
+	put32(now_ms);
+	put32(now_ms + lie);
+	put32(now_ms);
+}
+
+/* A step: true if a frame is to leave, or to come. Else the step waits `*wait_us`. */
 static bool do_step(const u8 *step, bool *leaves, u64 *wait_us)
 {
 	struct segment s = { .seq = liar.seq, .ack = 1, .port = liar.port, .flags = ACK, .tsecr = 1 };
@@ -313,25 +337,14 @@ static bool do_step(const u8 *step, bool *leaves, u64 *wait_us)
 	case 13:
 		*wait_us = 10000ULL * a * b;
 		return false;
-	case 14: /* the last frame, with another byte */
+	case 14:
+	case 15:
 		*leaves = what & 16;
 		liar.guesses = true;
-		memcpy(bytes, last, last_len);
-		len = last_len;
-		if (len)
-			bytes[a % len] = b;
-		return true;
-	case 15: /* a probe, and its answer */
-		*leaves = what & 16;
-		liar.guesses = true;
-		liar.number += *leaves;
-		frame_begin(liar.wrap & V6 ? 0 : liar.wrap & ~EXTENDED, *leaves, ICMP, 20);
-		put16((*leaves ? TIMESTAMP : TIMESTAMP_REPLY) << 8);
-		put16(0);
-		put32(*leaves ? liar.number : liar.number - a % KEPT);
-		put32(s.tsval);
-		put32(s.tsval + lie_of(what, b));
-		put32(s.tsval);
+		if ((what & 15) == 14)
+			frame_changed(a, b);
+		else
+			probe(*leaves, a, lie_of(what, b));
 		return true;
 	}
 	frame(liar.wrap, *leaves, &s);
