@@ -26,8 +26,8 @@ def test_a_planted_fault_compiles(fault, tmp_path):
 def test_a_law_that_cuts_to_no_packet_is_found(folder):
     """A mark finds a window of one packet."""
     guest = image.open_image(LAB)
-    name = f"{planted.SEED}-4"
-    tree = explore.Paths(planted.SEED, [str(planted.planted("least", folder))], guest).drawn(5)[name]
+    name = f"{planted.SEED}-6"
+    tree = explore.Paths(planted.SEED, [str(planted.planted("least", folder))], guest).drawn(7)[name]
     tally = explore.Tally()
     broken = explore.search({name: tree}, 1, guest, tally)
     assert {one.invariant for _, one in broken} == {"log"} and "WARNING" in broken[0][1].words, broken
