@@ -6,6 +6,7 @@ They lie in asymlab/tree (experiments/asymlab/paths.py). The same tree and compi
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import subprocess
@@ -40,7 +41,11 @@ def lay_out(to: Path) -> None:
     for file in (*objects, BUILD / "static/asymcc"):
         shutil.copy(file, to / "build")
     if (BUILD / IMAGE / "manifest.json").exists():
-        shutil.copytree(BUILD / IMAGE, to / "build" / IMAGE, ignore=NEVER)
+        image = to / "build" / IMAGE
+        shutil.copytree(BUILD / IMAGE, image, ignore=NEVER)
+        initramfs = image / "root.cpio"  # more than half of it: each guest's is unpacked as it starts
+        initramfs.with_name("root.cpio.gz").write_bytes(gzip.compress(initramfs.read_bytes(), mtime=0))
+        initramfs.unlink()
 
 
 def same_modes(folder: Path) -> None:

@@ -29,7 +29,7 @@ work, wheel = Path(sys.argv[1]), sys.argv[2]
 flow = yaml.safe_load((work / "toy/.github/workflows/test.yml").read_text())
 workflow = [step["run"].strip() for step in flow["jobs"]["test"]["steps"] if "run" in step]
 install = "apt-get install -qq -y --no-install-recommends python3 python3-venv ca-certificates"
-start = ["apt-get update -qq", install, f"python3 -m venv /lab && /lab/bin/pip install -q ./{wheel}"]
+start = ["apt-get update -qq", install, f"python3 -m venv /lab && /lab/bin/pip install -q --no-compile ./{wheel}"]
 start.append("/lab/bin/asymlab link --rate 50mbit --rtt 30ms")
 for name, commands, variables in (("workflow", workflow, flow["env"]), ("start", start, {})):
     lines = ["set -u", "cd /root/toy", "TIMEFORMAT='%0R s, %0U + %0S s of a core'", "export DEBIAN_FRONTEND=noninteractive"]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import json
 import re
@@ -12,11 +13,15 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+import zlib
 
 import pytest
 
-from asymlab import needs
+from asymlab import LabError, needs
 from asymlab.cage import CAGE
+from asymlab.machine.image import open_image
+from asymlab.machine.on_uml import joined
+from asymlab.run import worker
 from tests.machine.test_uml import MAY, hostile_image, needs_cage, prey
 from tests.scenarios import SCENARIO
 from tests.shared import BUILD, CAGES, REPO, one_line, run
@@ -198,11 +203,34 @@ def test_nothing_is_left_in_the_folder(installed):
 
 @needs_engine
 def test_it_has_the_clone_s_image(files, site):
-    """Its kernel is a program, so it may run."""
-    assert {f.name for f in (BUILD / ENGINE).iterdir()} == {f.name for f in (site / BROUGHT / ENGINE).iterdir()}
-    for file in (BUILD / ENGINE).iterdir():
-        assert (site / BROUGHT / ENGINE / file.name).read_bytes() == file.read_bytes(), file.name
+    """Its kernel is a program, so it may run. The initramfs is compressed."""
+    brought = {f.name: f.read_bytes() for f in (site / BROUGHT / ENGINE).iterdir()}
+    packed = brought.pop("root.cpio.gz")
+    assert brought | {"root.cpio": gzip.decompress(packed)} == {
+        f.name: f.read_bytes() for f in (BUILD / ENGINE).iterdir()
+    }
     assert files[f"{BROUGHT}/{ENGINE}/linux"].external_attr >> 16 & stat.S_IXUSR
+
+
+@needs_engine
+def test_a_packed_initramfs_is_read_as_the_clone_s(site, tmp_path):
+    """A guest's with what a run adds, what a worker of another machine gets, and the check of the manifest."""
+    plain = (BUILD / ENGINE / "root.cpio").read_bytes()
+    guest = open_image("6.12-uml", site / BROUGHT / "image")
+    guest.verify()
+    for archives in ([], [b"more"]):
+        assert joined(guest.folder / "root.cpio", archives, tmp_path / "a").read_bytes() == b"".join([plain, *archives])
+    size, data = worker.pack_image(guest)["root.cpio"]
+    assert size == len(plain) and zlib.decompress(data) == plain
+
+
+@needs_engine
+@pytest.mark.parametrize("damage", [lambda b: b[:-9], lambda b: b[:99] + bytes(99) + b[198:], lambda b: b"x" + b])
+def test_one_that_is_damaged_is_refused(site, tmp_path, damage):
+    folder = shutil.copytree(site / BROUGHT / ENGINE, tmp_path / "6.12-uml")
+    (folder / "root.cpio.gz").write_bytes(damage((folder / "root.cpio.gz").read_bytes()))
+    with pytest.raises(LabError, match=r"root\.cpio: not what its manifest says"):
+        open_image("6.12-uml", tmp_path).verify()
 
 
 @needs_engine

@@ -5,18 +5,37 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gzip
 import hashlib
+import io
 import shutil
 import tempfile
+import zlib
 from pathlib import Path
 
 from .. import LabError
 from ..paths import BUILD, ELSEWHERE
 
 
+def found(path: Path) -> Path:
+    """The file, or what a package has in its place: the same compressed."""
+    packed = path.with_name(f"{path.name}.gz")
+    return packed if not path.exists() and packed.exists() else path
+
+
+def content_of(path: Path) -> io.BufferedIOBase:
+    """To read a file that may be compressed."""
+    file = found(path)
+    return open(file, "rb") if file == path else gzip.open(file)
+
+
 def sha256(path: Path) -> str:
-    with open(path, "rb") as f:
-        return hashlib.file_digest(f, "sha256").hexdigest()
+    """Of its content; of one that is damaged so that there is none, ""."""
+    try:
+        with content_of(path) as f:
+            return hashlib.file_digest(f, "sha256").hexdigest()
+    except (gzip.BadGzipFile, EOFError, zlib.error):
+        return ""
 
 
 def write_sparse(file: Path, data: bytes, block: int = 1 << 16) -> None:

@@ -6,7 +6,7 @@ An image is a folder build/image/NAME. Its manifest.json has name, version and s
     of the engine qemu: memory      of a guest that has booted and waits for its job
                         devices     the state of all else in it
     of the engine uml:  linux       the kernel, a program of this machine
-                        root.cpio   the initramfs
+                        root.cpio   the initramfs; a package has it compressed, root.cpio.gz
     of both:            vmlinux.h   the kernel's types, for sources of controllers
 
 The controllers are not in it: each run brings those it needs (vm.py), so that adding one changes no other run.
@@ -26,7 +26,7 @@ from .. import LabError
 from ..paths import BROUGHT_IMAGES, BUILT, COMMAND, GUEST, IMAGES, INSTALLED
 from . import boot, qemu
 from .arch import NATIVE, Arch, by_label, named
-from .files import sha256
+from .files import found, sha256
 from .uml import make
 
 DEFAULT_KERNEL = "6.12"
@@ -74,7 +74,7 @@ class Image:
         for name, digest in self.sha256.items():
             file = self.folder / name
             try:
-                if _sha256_once(file, (s := file.stat()).st_ino, s.st_mtime_ns, s.st_size) != digest:
+                if _sha256_once(file, (s := found(file).stat()).st_ino, s.st_mtime_ns, s.st_size) != digest:
                     raise LabError(f"{file}: not what its manifest says; `asymlab image` makes it anew")
             except OSError as e:
                 raise LabError(f"{file}: {e.strerror}") from None

@@ -33,7 +33,7 @@ from ..guest.job import Job, Refusals
 from ..guest.protocol import Fault
 from ..results.store import files_of
 from . import shared
-from .files import scratch
+from .files import content_of, scratch
 from .image import Image
 from .watched import Watched
 
@@ -191,12 +191,13 @@ class Server:
 
 
 def joined(base: Path, archives: list[bytes], to: Path) -> Path:
-    """An initramfs with more archives behind it, whose files take the place of those of their names."""
-    if not archives:
+    """An initramfs with more archives behind it, whose files take the place of those of their names. A packed one is
+    unpacked, since the kernel would do so in other parts of its memory."""
+    if not archives and base.exists():
         return base
     try:
-        shutil.copyfile(base, to)
-        with open(to, "ab") as file:
+        with content_of(base) as begin, open(to, "wb") as file:
+            shutil.copyfileobj(begin, file, 1 << 20)
             for archive in archives:
                 file.write(archive)
     except OSError as e:
@@ -223,7 +224,7 @@ class Process(Watched):
             self.lab, theirs = socket.socketpair()
         self.waits = False  # for the next
         self.own: Path | None = None  # of a guest that is not behind bubblewrap: for its memory
-        root = initramfs or image.folder / "root.cpio"
+        root = initramfs or joined(image.folder / "root.cpio", [], folder / "unpacked.cpio")
         files = {"linux": image.folder / "linux", "root.cpio": root, "shared": folder / "shared"}
         unkept = syscalls.UNKEPT if cage() is Cage.LANDLOCK else {}
         box, calls, environment = [], syscalls.filter_file(syscalls.filter_program(unkept)), {}

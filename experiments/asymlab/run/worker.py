@@ -22,7 +22,7 @@ from .. import LabError
 from ..guest.programs import kind_of
 from ..guest.wire import load
 from ..machine import qemu, vm
-from ..machine.files import sha256, write_sparse
+from ..machine.files import content_of, sha256, write_sparse
 from ..machine.image import FILES, Image, names, open_image
 from ..paths import IMAGES
 from .local import own_core
@@ -62,7 +62,10 @@ def find_image(wanted: str) -> Image:
 
 def pack_image(guest: Image) -> dict[str, tuple[int, bytes]]:
     """The files of an image to send: size, and deflated."""
-    data = {name: (guest.folder / name).read_bytes() for name in (*guest.sha256, "manifest.json")}
+    data = {}
+    for name in (*guest.sha256, "manifest.json"):
+        with content_of(guest.folder / name) as file:
+            data[name] = file.read()
     return {name: (len(d), zlib.compress(d, 1)) for name, d in data.items()}
 
 

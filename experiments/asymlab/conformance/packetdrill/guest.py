@@ -14,7 +14,7 @@ from ...machine import shared
 from ...machine.arch import NATIVE
 from ...machine.build import BUNDLE, START, add_userland
 from ...machine.cpio import Cpio, content
-from ...machine.files import scratch, sha256
+from ...machine.files import content_of, scratch, sha256
 from ...machine.image import Image
 from ...machine.kernel import is_elf
 from ...machine.on_uml import MEMORY_MB, Process
@@ -54,7 +54,8 @@ def guest(image: Image, binary: Path | None = None, name: str = PACKETDRILL) -> 
     cpio.file(f"{PROGRAMS}/python3", PYTHON, 0o755)
     image.verify()
     config = f"boot/config-{image.kernel}"  # libbpf looks for it there
-    cpio.file(config, content((image.folder / "root.cpio").read_bytes(), config))
+    with content_of(image.folder / "root.cpio") as own:
+        cpio.file(config, content(own.read(), config))
     with scratch("drill-") as folder:
         (folder / "root.cpio").write_bytes(cpio.pack())
         (folder / "linux").symlink_to(image.folder / "linux")
