@@ -30,7 +30,7 @@ def content_of(path: Path) -> io.BufferedIOBase:
 
 
 def sha256(path: Path) -> str:
-    """Of its content; of one that is damaged so that there is none, ""."""
+    """The hash of its content; "" if it is damaged so that there is none."""
     try:
         with content_of(path) as f:
             return hashlib.file_digest(f, "sha256").hexdigest()
