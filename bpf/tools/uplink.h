@@ -46,7 +46,7 @@ enum uplink_cause {
 /* The loader's words to it, and to those who ask what `asymcc uplink` does. */
 struct uplink_told {
 	unsigned long long rate, capacity; /* bit/s; 0: not known */
-	unsigned long long ticks[UPLINK_CAUSES]; /* of 100 ms, by the cause of their rate */
+	unsigned long long ticks[UPLINK_CAUSES]; /* of 40 ms, by the cause of their rate */
 	unsigned int cause; /* of the last one */
 	unsigned long long queue_ns; /* of the modem, by the last answers */
 	unsigned long long rebase_ns; /* each time that `rebases` grows, so much of each connection's queue is none */

@@ -199,7 +199,7 @@ static const struct {
 	[UPLINK_CAPACITY] = { "asymcc_uplink_capacity_bytes_per_second", "gauge", "bytes_per_second",
 			      "Rate of the modem behind it, by the last queue." },
 	[UPLINK_WAIT] = { "asymcc_uplink_queue_seconds", "gauge", "seconds", "How long packets wait in the modem." },
-	[UPLINK_TICKS] = { "asymcc_uplink_ticks", "counter", NULL, "Tenths of a second, by the cause of their rate." },
+	[UPLINK_TICKS] = { "asymcc_uplink_ticks", "counter", NULL, "Ticks of 40 ms, by the cause of their rate." },
 };
 
 static void print_uplink(const struct uplink_state *u, void *ctx)

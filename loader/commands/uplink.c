@@ -159,7 +159,7 @@ static const struct opt opts[] = {
 	{ "overhead", 'e', "N", "bytes that each packet takes of the uplink beside IP, as of CAKE",
 	  .number = &args.overhead, .min = -64, .max = 256 },
 	{ "mpu", 'p', "N", "bytes that each packet takes there at least, as of CAKE", .number = &args.mpu, .max = 256 },
-	{ "log", 'g', "FILE", "a line each 100 ms: seconds, rate, capacity (bit/s), the modem's queue (ms), cause",
+	{ "log", 'g', "FILE", "a line each 40 ms: seconds, rate, capacity (bit/s), the modem's queue (ms), cause",
 	  .text = &args.log },
 	{ "off", 'o', NULL, "end the one that runs, or take away what a killed one left", .flag = &args.off },
 	{}

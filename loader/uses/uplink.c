@@ -32,12 +32,14 @@
 #define DOWN_LEAST 1e5
 #define DOWN_MOST 1e10  /* bit/s */
 #define BLIND_S 1      /* s without an answer to any TCP, after which one probes */
-#define PROBES 4        /* in a tick */
+#define PROBES 2        /* in a tick */
 #define BUSY 0.25       /* of the rate that is known, or ... */
 #define LEAST_BUSY 1e5  /* ... bits in a second: less makes no queue */
 #define RTT_CHANGE 0.1  /* nor this one of the RTT */
 #define RTT_LEAST 0.01
 #define RTT_MOST 1      /* s: a far end that answers late makes CAKE's queues no longer than by this */
+
+#define PATIENCE 10 /* RTTs by the margin: windows fill a rate that rises if more of them waits in CAKE */
 
 #define OWN_QDISC "clsact" /* of a record's DOWN */
 
@@ -433,7 +435,7 @@ static int tick(struct uplink *u, __u64 *due)
 		seen[i].rtt_ns = seen[UPLINK_UP].rtt_ns;
 		uplink_law_view(&v, &seen[i], now);
 		note_tick(u, i, uplink_law_tick(&u->shaper[i].law, &v));
-		if (obey(u, &u->shaper[i], v.rtt))
+		if (obey(u, &u->shaper[i], v.rtt * (1 + PATIENCE * u->shaper[i].law.margin)))
 			return -1;
 		if (i == UPLINK_UP)
 			u->blind = u->probe >= 0 && is_blind(u, seen, &v, now);

@@ -6,20 +6,29 @@
 
 #define BIN (UPLINK_BIN_NS / 1e9)
 
-#define NEWEST 5       /* bins with answers, of which the least wait is the queue */
-#define RECENT 0.2 /* s, or ten packets, or half an RTT, which has six answers of a connection: of these the capacity */
-#define SHORTEST 0.1 /* s, at the modem: less tells no capacity */
+#define NEAR \
+	5 /* bins: noise is learned from those that follow each other by less, and the queue is the least of no more */
+#define NOISE_OF_BIN 0.001 /* s: so much of it takes one bin more */
+#define RECENT 0.1 /* s, or ten packets, or half an RTT, which has six answers of a connection: of these the capacity */
+#define SHORTEST 0.05 /* s, at the modem: less tells no capacity */
 #define BEYOND 1.25 /* of what is sent: by more no rate is beyond use */
-#define SOON 0.3 /* s, in which a queue shows: where it shows later the rate grows more slowly */
-#define STEP 0.005 /* of the rate: with it twice the rate is found in 3 s */
+#define GROWN 0.01 /* s: the queue that growth makes before it shows */
+#define STEP 0.005 /* of the rate: with it twice the rate is found in 2 s */
+#define STEP_MOST 0.05
+#define MARGIN_STEP 0.08 /* of the margin: a capacity that moves rises as well */
+#define DEEP 3 /* targets: a queue that counts for the margin */
+#define DEEP_SHARE 0.03 /* of the busy ticks: if more of them are late the margin grows */
+#define FALLEN 0.95 /* of the last capacity */
+#define MARGIN_GAIN 0.012
+#define MARGIN_MOST 0.4
 #define NOISE_LEAST 0.00025
 #define NOISE_MOST 0.01
 #define LOST 0.03 /* share of the data: that many are lost where a queue overflows */
 #define LOUD \
 	1e6 /* bit/s: more is loud. In a search losses of less tell nothing: a queue of that rate is long, and shows */
-#define FORGET 0.998 /* of the losses without a cause, each tick: half in 35 s */
+#define FORGET 0.9992 /* of the losses without a cause, each tick: half in 35 s */
 #define USED 0.9 /* of the rate: it is in use. Bursts wait at any rate */
-#define SETTLES 30 /* ticks after a search, or losses: before, the capacity is not known well */
+#define SETTLES 75 /* ticks after a search, or losses: before, the capacity is not known well */
 #define RESTS 1 /* s: losses that are seen so much later are of the rate before */
 #define DRAIN_AFTER 10 /* s of a queue: is its base right? */
 #define DRAIN 0.4 /* s: a queue of 60 ms is gone in half of it, and one of 120 ms, as slow modems have, at its end */
@@ -58,14 +67,19 @@ static double packet_time(const struct uplink_law *l)
 	return 8.0 * LAW_PACKET / l->rate;
 }
 
+static double noise_of(const struct uplink_law *l)
+{
+	return l->noise * (1 - 2 * l->margin);
+}
+
 static double threshold(const struct uplink_law *l)
 {
-	return 0.0015 + 2.5 * l->noise + packet_time(l);
+	return 0.0015 + 2.5 * noise_of(l) + packet_time(l);
 }
 
 static double target(const struct uplink_law *l)
 {
-	return 0.005 + 3 * l->noise + packet_time(l);
+	return 0.005 + 3 * noise_of(l) + packet_time(l);
 }
 
 static double wait_of(const struct uplink_bin *b)
@@ -95,9 +109,9 @@ static bool answered_within(const struct uplink_view *v, double s)
 static double queue_now(const struct uplink_law *l, const struct uplink_view *v)
 {
 	double least = INFINITY, bits = 0;
-	int i = LAW_BINS;
+	int i = LAW_BINS, newest = fmin(1 + noise_of(l) / NOISE_OF_BIN, NEAR);
 
-	for (int n = 0; n < NEWEST && (i = last_heard(v, i)) >= 0; n++)
+	for (int n = 0; n < newest && (i = last_heard(v, i)) >= 0; n++)
 		least = fmin(least, wait_of(&v->bins[i]));
 	if (!isinf(least))
 		return least;
@@ -120,7 +134,7 @@ static void learn_noise(struct uplink_law *l, const struct uplink_view *v)
 
 		if (!b->answers || b->number <= l->heard)
 			continue;
-		if (b->number - l->heard < NEWEST)
+		if (b->number - l->heard < NEAR)
 			l->noise *= curve > 1.65 * l->noise ? 1.03 : 1 / 1.03;
 		l->heard = b->number;
 		l->waits[0] = l->waits[1];
@@ -160,12 +174,13 @@ static double rate_between(const struct uplink_view *v, int a, int b, double los
 static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, double queue, double lost, bool loud)
 {
 	int last = last_heard(v, LAW_BINS), first = last, nr = 0;
-	double span = fmax(fmax(RECENT, 10 * packet_time(l)), v->rtt / 2), least = INFINITY, now;
+	double recent = (l->searches ? 2 : 1) * RECENT + 10 * noise_of(l);
+	double span = fmax(fmax(recent, 10 * packet_time(l)), v->rtt / 2), least = INFINITY, now;
 
 	if (last < 0 || v->bins[last].number <= l->learned) /* losses since then are of other packets */
 		return;
 	l->learned = v->bins[last].number;
-	for (int i = last; i >= 0 && ((last - i) * BIN < span || (loud && nr < 4 && least > 3 * target(l))); i--) {
+	for (int i = last; i >= 0 && ((last - i) * BIN < span || (loud && nr < 4 && least > DEEP * target(l))); i--) {
 		if (!v->bins[i].answers)
 			continue;
 		least = fmin(least, wait_of(&v->bins[i]));
@@ -177,14 +192,11 @@ static void learn_capacity(struct uplink_law *l, const struct uplink_view *v, do
 		return;
 	if (least > threshold(l))
 		l->capacity = now < 0.8 * l->capacity || !l->capacity ? now : (l->capacity + now) / 2;
-	else if (queue <= threshold(l) && l->capacity && !lost) /* two packets more or less are chance */
-		l->capacity = fmax(l->capacity, now * (1 - 2 * packet_time(l) / RECENT));
+	else if (queue <= threshold(l) && l->capacity && !lost) /* two packets more or less are chance, as noise is */
+		l->capacity = fmax(l->capacity, now * (1 - 2 * (packet_time(l) + noise_of(l)) / span));
 }
 
-/*
- * A deep queue is seen an RTT late, and has fallen since by what the modem has sent and the shaper has not. Without that the rate would
- * stay low till the queue has been empty for an RTT.
- */
+/* A queue is seen an RTT late, and has changed since by what the shaper has sent and the modem has not. */
 static double predicted(const struct uplink_law *l, const struct uplink_view *v, double queue)
 {
 	int heard = last_heard(v, LAW_BINS);
@@ -219,28 +231,38 @@ static double most_sent(const struct uplink_law *l)
 
 static void grow(struct uplink_law *l, double rtt)
 {
-	double share = l->mark ? l->rate / l->mark : 1, slower = fmin(1, SOON / rtt);
-	double step = share < 0.8 ? 0.12 : share < 0.97 ? 0.03 : slower * l->step;
+	double share = l->mark ? l->rate / ((1 - l->margin) * l->mark) : 1, late = rtt + 2 * LAW_TICK;
+	double most = fmin(2 * LAW_TICK * GROWN / (late * late), STEP_MOST);
+	double step = share < 0.8 ? 0.12 : share < 0.97 ? 0.03 : fmin(l->step, most);
 
 	if (share >= 0.97)
-		l->step = fmin((1 + 0.1 * slower) * l->step, 0.05);
+		l->step = fmin(1.1 * l->step, most);
 	l->rate = fmax(l->rate, fmin(l->rate * (1 + step), BEYOND * most_sent(l)));
 }
 
 static void follow(struct uplink_law *l, const struct uplink_view *v, double queue, bool busy)
 {
-	bool deep = queue > 3 * target(l);
-	double window = 0.25 + 20 * l->noise + (deep ? 0 : fmax(v->rtt - queue, 0));
-	double share = 1 + (target(l) - (deep ? predicted(l, v, queue) : queue)) / window;
+	bool deep = queue > DEEP * target(l);
+	double known = (LAW_BINS - 1 - last_heard(v, LAW_BINS)) * BIN; /* s, of which predicted() knows */
+	double window = 0.06 + 20 * noise_of(l) + fmax(v->rtt - known, 0);
+	double share = 1 + (target(l) - predicted(l, v, queue)) / window;
 
 	l->searches = false;
-	l->step = STEP;
+	l->step = STEP + MARGIN_STEP * l->margin;
 	if (!busy && !deep) {
 		l->rate = fmin(l->rate, BEYOND * l->capacity);
 		return;
 	}
 	l->mark = fmax(l->capacity, 0.9 * l->mark + 0.1 * l->capacity);
-	l->rate = l->capacity * fmin(fmax(share, 0.3), 1.05);
+	l->rate = (1 - l->margin) * l->capacity * fmin(fmax(share, 0.5), 1.05);
+}
+
+/* A deep queue of a capacity that has not fallen is of the rate's own growth, for which no margin helps. */
+static void keep_margin(struct uplink_law *l)
+{
+	bool late = l->queue > DEEP * target(l) && l->capacity < FALLEN * l->mark;
+
+	l->margin = fmin(fmax(l->margin + MARGIN_GAIN * (late - DEEP_SHARE), 0), MARGIN_MOST);
 }
 
 /* Nobody answers: the modem sends nothing. Later what stands in it goes first. */
@@ -251,7 +273,7 @@ static bool endure(struct uplink_law *l, double queue, double silence, bool busy
 			l->before = l->mark ? l->mark : l->rate;
 		l->silent = true;
 		l->rate *= 0.7;
-	} else if (l->silent && queue < 3 * target(l)) {
+	} else if (l->silent && queue < DEEP * target(l)) {
 		l->silent = false;
 		l->rate = fmax(l->rate, l->before / 2);
 		l->capacity = 0;
@@ -290,11 +312,11 @@ static bool is_near(double a, double b)
 static bool is_path(const struct uplink_law *l, const struct uplink_view *v, double queue)
 {
 	unsigned int late = ceil((LAW_BINS - 1 - last_heard(v, LAW_BINS)) * BIN / LAW_TICK), t = l->ticks;
-	double then = l->queues[(t - LAW_SECOND) % LAW_PEAKS], between = l->queues[(t - LAW_SECOND / 2) % LAW_PEAKS];
+	double then = l->queues[(t - LAW_STANDS) % LAW_PEAKS], between = l->queues[(t - LAW_STANDS / 2) % LAW_PEAKS];
 
-	return !l->silent && late <= LAW_PEAKS - LAW_SECOND && t > l->begun + SETTLES && queue > 2 * target(l) &&
+	return !l->silent && late <= LAW_PEAKS - LAW_STANDS && t > l->begun + SETTLES && queue > 2 * target(l) &&
 	       is_near(then, queue) && is_near(between, queue) &&
-	       l->capacity < 0.75 * l->carried[(t - late - LAW_SECOND) % LAW_PEAKS];
+	       l->capacity < 0.6 * l->carried[(t - late - LAW_STANDS) % LAW_PEAKS];
 }
 
 /*
@@ -306,7 +328,7 @@ static double check_base(struct uplink_law *l, const struct uplink_view *v, doub
 	bool ends = l->drains > 0 && l->drains <= LAW_TICK && !l->silent;
 
 	if (is_path(l, v, queue)) {
-		l->rate = fmax(l->rate, 0.7 * l->carried[(l->ticks - LAW_SECOND) % LAW_PEAKS]);
+		l->rate = fmax(l->rate, 0.7 * l->carried[(l->ticks - LAW_STANDS) % LAW_PEAKS]);
 		memset(l->queues, 0, sizeof(l->queues));
 		return queue;
 	}
@@ -338,6 +360,8 @@ double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)
 		l->begun = l->ticks;
 	l->queue = queue - none;
 	l->ticks++;
+	if (busy && l->ticks > l->begun + SETTLES)
+		keep_margin(l);
 	if (none) {
 		l->cause = UPLINK_PATH;
 	} else if (endure(l, queue, v->silence, busy)) {

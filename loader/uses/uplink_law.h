@@ -6,26 +6,30 @@
  * idle, so in that time it sent what the shaper sent between t1 and t2, B bits:
  *
  *     C = B (1 - p) / (t2 + q2 - t1 - q1)     capacity, bit/s; p: the share of the data that a queue behind the shaper lost
- *     R = C (1 + (target - q) / window)       rate of the shaper, from 0.3 C to 1.05 C, and from `least` to `most`
+ *     R = C (1 - m) (1 + (target - q) / window)    rate of the shaper, the last bracket from 0.5 to 1.05; from `least` to `most`
  *
  * Packets that found no queue tell a least of C: their bits over the time from the first to the last.
  *
- * The queue follows dq/dt = R/C - 1 = (target - q) / window: by itself it settles with the time constant `window`. The loop has a delay D:
- * the RTT, up to 100 ms of a tick, and the 100 ms of which q is the least. It is stable for D < window pi / 2, which holds for an RTT of any
- * length, as `window` has it, too. A queue beyond three targets is taken less by what has left the modem since the newest answer's packet: D is
- * the tick alone while a deep queue falls, and `window` is without the RTT.
+ * With m = 0 the queue follows dq/dt = R/C - 1 = (target - q) / window: by itself it settles with the time constant `window`. q is that of the
+ * newest answer's packet, less by what has left the modem since that packet left, F ago. The loop has a delay D: a tick, the bins of which q is
+ * the least, and what of the RTT is beyond F. It is stable for D < window pi / 2, which holds for an RTT of any length, as `window` has it, too.
  *
- * The least wait of 20 ms is measured with noise: jitter, grants, the clock's ticks. Its deviation s is estimated from second differences,
- * which a queue that grows or falls evenly does not have. The threshold grows with it, and with the time of one packet, P:
+ * The least wait of 20 ms is measured with noise: jitter, grants, the clock's ticks. Its deviation is estimated from second differences,
+ * which a queue that grows or falls evenly does not have. A capacity that moves looks like noise: s is the deviation times 1 - 2 m. The
+ * threshold grows with it, and with the time of one packet, P; q is the least of one bin more for each ms of s, five at most:
  *
- *     threshold = 1.5 ms + 2.5 s + P    target = 5 ms + 3 s + P    window = 250 ms + 20 s + RTT
+ *     threshold = 1.5 ms + 2.5 s + P    target = 5 ms + 3 s + P    window = 60 ms + 20 s + RTT - F
+ *
+ * A capacity that moves, as of a radio, has fallen below R before that is known. The margin m is such that in 3 % of the ticks that fill the
+ * line a queue is deep, beyond three targets, as the capacity has fallen by 5 %: each of those adds 1.16 % to m, and each other one takes
+ * 0.036 %. m is 0.4 at most. A line that has become steady has all its rate again after 45 s.
  *
  * It serves the way down as well. There the queue is before the shaper, and t is when a packet begins to wait: C is what arrives, B, over the
- * time between two arrivals. Senders put into the queue what the shaper let pass an RTT before, so dq/dt is the same, with the same delay.
+ * time between two arrivals. Senders put into the queue what the shaper let pass an RTT before, and F is 0.
  *
- * Without a queue, a rate that is in use grows: by 12 % a tick below 0.8 of the last capacity, 3 % below 0.97, then by 0.5 % S, which grows
- * by 10 % S each tick, to 5 % S at most, and never beyond 1.25 of what was sent in a tick of the last 2 s. A queue that a growth makes shows
- * an RTT later, and is as long as the rate has grown meanwhile: S = min(1, 0.3 s / RTT).
+ * Without a queue, a rate that is in use grows: by 12 % a tick below 0.8 of (1 - m) times the last capacity, by 3 % below 0.97, then by a step
+ * that begins at 0.5 % + 0.08 m and grows by 10 % of it each tick; never beyond 1.25 of what was sent in a tick of the last 2 s. A queue that
+ * steps S make shows after L, the RTT and two ticks, and is S L^2 / (2 ticks) long by then: S is 5 % at most, and makes 10 ms at most.
  */
 #ifndef UPLINK_LAW_H
 #define UPLINK_LAW_H
@@ -34,20 +38,21 @@
 
 #include "tools/uplink.h"
 
-#define LAW_TICK 0.1       /* s from one tick to the next */
+#define LAW_TICK 0.04      /* s from one tick to the next */
 #define LAW_BINS 100       /* 2 s of them */
-#define LAW_PEAKS 20       /* ticks of 2 s */
+#define LAW_PEAKS 50       /* ticks of 2 s */
 #define LAW_PACKET 1514    /* bytes */
-#define LAW_SECOND 10 /* ticks in which a queue that does not fall, however low the rate, shows that it is none */
+#define LAW_STANDS 13 /* ticks: a queue that does not fall so long, however low the rate, is none */
 
 struct uplink_law {
 	double least, most; /* bit/s, as the user bounds it */
 	double rate; /* R, bit/s */
 	double capacity; /* C, smoothed; 0: not known */
 	double mark; /* the capacity of the last time that there was a queue; it forgets slowly what was less */
+	double margin; /* m */
 	double step; /* share by which the rate grows beyond `mark` */
 	double queue; /* s, by the newest answers */
-	double noise; /* s, of a bin's least wait */
+	double noise; /* s, deviation of a bin's least wait */
 	double waits[2]; /* s, of the last two bins that count for the noise */
 	double sent[LAW_PEAKS], queues[LAW_PEAKS], carried[LAW_PEAKS]; /* of the last ticks */
 	double before; /* the rate before the silence */

@@ -33,3 +33,9 @@ def test_half_the_rate_is_followed_and_twice(law, rtt_ms):
     ticks = law([f"0 {RATE}", f"20 {RATE / 2}", f"40 {RATE}"], 60, rtt_ms)
     assert used(ticks, 22, 40, RATE / 2) > 0.95 and p95(ticks, 22, 40) < 35
     assert min(tick.s for tick in between(ticks, 40, 60) if tick.rate > 0.9 * RATE) < 46
+
+
+@pytest.mark.parametrize("rtt_ms", [50, 100])
+def test_a_line_whose_rate_fell_once_is_used(law, rtt_ms):
+    ticks = law([f"0 {RATE}", f"20 {RATE / 2}"], 120, rtt_ms)
+    assert used(ticks, 80, 120, RATE / 2) > 0.97

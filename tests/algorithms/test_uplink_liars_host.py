@@ -18,7 +18,7 @@ SEG = 1448  # bytes of payload
 WIRE = SEG + 52  # of the IP packet
 RTT = 50_000  # us, without a queue
 ROOM = 250_000  # us of the modem's queue
-TICK = 100_000
+TICK = 40_000
 START = 3600 * 10**6  # us
 CHANCE = random.Random(3)
 STAMPS = fw.stamps(1, 0)
@@ -105,7 +105,7 @@ class Line:
         heapq.heappush(self.coming, (back, next(self.order), ack, upload))
 
     def run(self, seconds):
-        for _ in range(round(seconds * 10)):
+        for _ in range(round(seconds * 1e6 / TICK)):
             self.now += TICK
             while self.due < self.now or (self.coming and self.coming[0][0] < self.now):
                 if self.coming and self.coming[0][0] <= self.due:

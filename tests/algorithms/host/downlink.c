@@ -7,6 +7,7 @@
  * Arguments: seconds, RTT in ms, room of the queue in ms of the first capacity, senders. Standard input has lines "AT CAPACITY", in s and
  * bit/s. Each tick prints: seconds, rate, queue of the modem's far end in ms, bits that have passed the shaper, the shaper's queue in ms.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,8 @@ static double passed[STEPS_MAX];
 
 int main(int argc, char **argv)
 {
-	double capacity = 0, at = 0, next = 0, arrived = 0, inside = 0, shaped = 0, debt = 0, window, room, senders = atof(argv[4]);
+	double capacity = 0, at = 0, next = 0, arrived = 0, inside = 0, shaped = 0, debt = 0, window, room,
+	       senders = atof(argv[4]);
 	int steps = atof(argv[1]) * 1e3, rtt = atoi(argv[2]), entry = 0, rest = 0;
 	bool begins = true, more = argc == 5 && scanf("%lf %lf", &at, &next) == 2;
 	struct uplink_law law;
@@ -42,14 +44,15 @@ int main(int argc, char **argv)
 		}
 		enters = (step >= rtt ? passed[step - rtt] : 0) * (begins ? 2 : 1);
 		enters += senders * PACKET_BITS / (rtt + 1e3 * inside / capacity);
-		leaves = fmin(fmax(debt, -0.1 * window), enters); /* a window that is smaller sends less for some time */
+		leaves =
+			fmin(fmax(debt, -0.1 * window), enters); /* a window that is smaller sends less for some time */
 		debt -= leaves;
 		enters -= leaves;
 		standing = (step ? sent[step - 1] : 0) - arrived;
 		rest -= rest > 0;
 		if (standing + enters > room) {
 			enters = fmax(room - standing, 0);
-			debt += rest ? 0 : BACK * window;
+			debt += rest ? 0 : BACK * fmax(window - debt, 0);
 			begins = false;
 			rest = rest ? rest : rtt;
 		}
@@ -64,7 +67,7 @@ int main(int argc, char **argv)
 		shaped += passed[step];
 		window = standing + inside + capacity * rtt / 1e3;
 		if (inside > law.rate * fmax(rtt, 20) / 4e3 && !rest) {
-			debt += BACK / (begins ? 1 : senders) * window;
+			debt += BACK / (begins ? 1 : senders) * fmax(window - debt, 0);
 			begins = false;
 			rest = rtt;
 		}
@@ -76,7 +79,7 @@ int main(int argc, char **argv)
 			b->at_bytes = arrived / 8;
 			b->answers++;
 		}
-		if (step % 100 != 99)
+		if ((step + 1) % (int)lround(LAW_TICK * 1e3))
 			continue;
 		memset(&v, 0, sizeof(v));
 		for (int i = 0, bin = step / 20 - LAW_BINS + 1; i < LAW_BINS; i++, bin++)
@@ -84,7 +87,7 @@ int main(int argc, char **argv)
 				v.bins[i] = bins[bin];
 		v.rtt = (rtt + step - entry) / 1e3;
 		uplink_law_tick(&law, &v);
-		printf("%.1f %.0f %.2f %.0f %.2f\n", (step + 1) / 1e3, law.rate, (double)(step - entry), shaped,
+		printf("%.2f %.0f %.2f %.0f %.2f\n", (step + 1) / 1e3, law.rate, (double)(step - entry), shaped,
 		       1e3 * inside / law.rate);
 	}
 	return 0;

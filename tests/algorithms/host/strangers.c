@@ -27,7 +27,7 @@ enum {
 	RTT = 50000, /* us, without a queue */
 	ROOM = 250000, /* us of the modem's queue */
 	WINDOW = 100, /* packets of each upload: the host's buffer */
-	TICK = 100000,
+	TICK = (int)(LAW_TICK * 1e6),
 	HONEST = 3,
 	KEPT = 16,
 	EVENTS = 1024,

@@ -9,13 +9,14 @@
  *     random     share of losses that have no cause     answers  0: nobody answers
  * Each tick prints: seconds, rate, true queue in ms, bits that the modem has sent, ms of the queue that the law takes for none.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "uses/uplink_law.c"
 
-enum { STEPS_MAX = 400000, CHANGES_MAX = 64 };
+enum { STEPS_MAX = 400000, CHANGES_MAX = 4096 };
 
 static struct {
 	double at, value;
@@ -113,7 +114,7 @@ int main(int argc, char **argv)
 		sent += fmin(standing, capacity / 1e3);
 		standing -= fmin(standing, capacity / 1e3);
 		hear(step, &heard, 20);
-		if (step % 100 != 99)
+		if ((step + 1) % (int)lround(LAW_TICK * 1e3))
 			continue;
 		memset(&v, 0, sizeof(v));
 		for (int i = 0, at = step / 20 - LAW_BINS + 1; i < LAW_BINS; i++, at++)
@@ -123,7 +124,7 @@ int main(int argc, char **argv)
 		v.silence = silent_since ? fmax(step / 1e3 - silent_since - rtt - waits, 0) : 0;
 		none = uplink_law_tick(&law, &v);
 		base_shift += none;
-		printf("%.1f %.0f %.2f %.0f %.2f\n", (step + 1) / 1e3, law.rate, 1e3 * waits, sent, 1e3 * none);
+		printf("%.2f %.0f %.2f %.0f %.2f\n", (step + 1) / 1e3, law.rate, 1e3 * waits, sent, 1e3 * none);
 	}
 	return 0;
 }
