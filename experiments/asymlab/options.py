@@ -131,8 +131,10 @@ def add_lab_options(p: argparse.ArgumentParser, image: bool = True) -> None:
     )
 
 
-def run_lab(args, tasks: list[Task], guest: Image) -> dict[str, Run] | None:
-    """The runs, or None if the options ask for less than all of them."""
+def run_lab(
+    args, tasks: list[Task], guest: Image, told: Callable[[dict[str, Run]], None] = lambda done: None
+) -> dict[str, Run] | None:
+    """The runs, or None if the options ask for less than all of them. `told`: as of execute()."""
     if args.dry_run:
         if args.shard:
             tasks = cost.shard(tasks, *args.shard)
@@ -144,7 +146,7 @@ def run_lab(args, tasks: list[Task], guest: Image) -> dict[str, Run] | None:
     if args.shard:
         execute_shard(tasks, args.shard, *options)
         return None
-    return execute(tasks, *options)
+    return execute(tasks, *options, told)
 
 
 def runs_on(label: str, cases: list[scenario.Case], args) -> list[Run]:

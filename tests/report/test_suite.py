@@ -9,6 +9,7 @@ import json
 import lzma
 import math
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -24,7 +25,7 @@ from asymlab.commands import published
 from asymlab.console import PlainConsole
 from asymlab.machine import arch, image
 from asymlab.plan import scenario
-from asymlab.report import html, part, publish, records, repeat, report, sentences, suite
+from asymlab.report import html, part, publish, records, repeat, report, sentences, suite, terminal
 from asymlab.report import papers as papers_of
 from asymlab.report.absent import Absent
 from asymlab.report.judged import NOT_MADE, RATIO_MAX, Judged, Ratio, Results, Sample
@@ -65,7 +66,7 @@ CODE = {"measures.py": "def seed(run):\n    return run.record['seed']\n", "figur
 def said(monkeypatch):
     """The words that go to the terminal."""
     out = io.StringIO()
-    for where in (execute, options, repeat, suite):
+    for where in (execute, options, repeat, suite, terminal):
         monkeypatch.setattr(where, "console", PlainConsole(file=out, width=300))
     return out
 
@@ -272,6 +273,14 @@ def test_a_title_is_shown_as_it_is(papers, lab, said, scenario_file, monkeypatch
     made = plan_runs(scenario.load(scenario_file(sweep={"title": [title]})), GUEST)
     execute.execute(made, GUEST)
     assert f" TEST {title} seed 1 " in said.getvalue()
+
+
+def test_a_paper_s_row_comes_while_the_runs_of_others_go_on(papers, lab, monkeypatch, said):
+    monkeypatch.setattr(suite, "speed", lambda *a: {})
+    monkeypatch.setattr(report, "write", lambda *a, **kw: None)
+    main(monkeypatch, "suite", "all", "--report", papers / "elsewhere")
+    before = re.split(r"^A test: 1 .+$", said.getvalue(), flags=re.M)
+    assert [part.count("TEST") for part in before] == [6, 6, 0] and len(lab) == 13
 
 
 def test_nobody_moves_the_terminals_cursor(said):

@@ -32,7 +32,7 @@ def do_suite(args) -> None:
         report.check(args.report)  # before hours of runs
     began = time.monotonic()
     plan = suite.plan(args.names, guest, args.seeds, args.first_seed, args.only)
-    if done := run_lab(args, plan.all, guest):
+    if done := run_lab(args, plan.all, guest, suite.as_they_end(plan, terminal.print_counts)):
         verdicts = suite.judge(plan, done, guest, args.report, args.run_pages)
         show = terminal.print_verdicts if args.rows else terminal.print_papers
         show(verdicts, time.monotonic() - began, args.report)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -20,7 +20,7 @@ from ..results.store import Run
 from ..run.tasks import Task, lack, plan_runs
 from . import papers, report, sentences
 from .absent import Absent
-from .judged import Results
+from .judged import Judged, Results
 
 BENCH = EXPERIMENTS / "bench" / "cases.toml:five-flows"
 
@@ -98,14 +98,32 @@ def plan(names: list[str], image: Image, seeds: int | None = None, first: int = 
     return Plan(which, list(only), tasks, every, plan_runs(scenario.load(BENCH, which), image)[0])
 
 
+def verdicts_of(work: Plan, paper: str, done: dict[str, Run]) -> tuple[list[Judged], list[dict]]:
+    """A paper's claims, judged, and what the report says of them."""
+    every = [(t, done[t.key] if t.key in done else Absent.of(t)) for t in work.every[paper]]
+    rows = papers.judged(paper, Results(paper, every))
+    return rows, sentences.verdicts(rows, papers.causes(paper))
+
+
+def as_they_end(work: Plan, tell: Callable[[list[dict]], None]) -> Callable[[dict[str, Run]], None]:
+    """Takes the runs that there are, and tells each paper's verdicts as soon as its own are among them."""
+    wait = {paper: {t.key for t in tasks} for paper, tasks in work.tasks.items()}
+
+    def told(done: dict[str, Run]) -> None:
+        for paper in [paper for paper, keys in wait.items() if keys <= done.keys()]:
+            del wait[paper]
+            tell(verdicts_of(work, paper, done)[1])
+
+    return told
+
+
 def judge(work: Plan, done: dict[str, Run], image: Image, folder: Path, run_pages: bool = True) -> list[dict]:
     """Judge the runs, write the report."""
     claims, verdicts, figures = [], [], []
     for paper, tasks in work.tasks.items():
-        every = [(t, done[t.key] if t.key in done else Absent.of(t)) for t in work.every[paper]]
-        rows = papers.judged(paper, Results(paper, every))
+        rows, said = verdicts_of(work, paper, done)
         claims += rows
-        verdicts += sentences.verdicts(rows, papers.causes(paper))
+        verdicts += said
         results = Results(paper, [(t, done[t.key]) for t in tasks])
         figures += [(paper, f) for f in report.figures_of(papers.module(paper, "figures"), results)]
     runs = list(done.values())

@@ -26,6 +26,14 @@ STYLES = {
 }
 
 
+def print_counts(verdicts: list[dict]) -> None:
+    """A paper's, in a line, while the runs of others go on."""
+    numbers = counts(v["verdict"] for v in verdicts)
+    said = [f"{n} {word}" for word, n in numbers.items() if n and word != "not measured"]
+    if said:
+        console.print(f"{papers.about(verdicts[0]['paper'])[0]}: {', '.join(said)}")
+
+
 def print_papers(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> None:
     """A line a paper that was run: how many of its claims are reproduced, how many checks hold; and where they are."""
     columns = left("paper", overflow="fold")

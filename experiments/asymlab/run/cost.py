@@ -6,6 +6,7 @@ from __future__ import annotations
 import time
 from collections import defaultdict
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from rich.progress import ProgressColumn
 from rich.table import Table
@@ -63,7 +64,7 @@ class Survey:
 
     tasks: list[Task]
     done: dict[str, store.Run]  # by key
-    left: list[Task]  # the longest first: it keeps all cores busy to the end
+    left: list[Task]  # a paper's together, for its rows come with its last run; longest first: so all cores stay busy
     work: dict[str, float]  # by key, in units of the engine's price
     seconds: dict[str, float]  # of one core, by key
 
@@ -136,7 +137,11 @@ def survey(tasks: list[Task], fresh: bool = False) -> Survey:
         work[t.key] = of.fixed + t.packets * units / packets
         seconds[t.key] = of.start_s + work[t.key] / (took / wall_s if wall_s else of.speed)
     done = {} if fresh else runs
-    left = sorted((t for t in tasks if t.key not in done), key=lambda t: seconds[t.key], reverse=True)
+    papers: dict[Path, list[Task]] = defaultdict(list)
+    for t in sorted(tasks, key=lambda t: seconds[t.key], reverse=True):
+        if t.key not in done:
+            papers[t.case.file.parent].append(t)
+    left = [t for mine in papers.values() for t in mine]
     return Survey(tasks, done, left, work, seconds)
 
 

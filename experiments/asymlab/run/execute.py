@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 
 from rich.progress import BarColumn, Progress, TextColumn
 
@@ -24,8 +24,10 @@ def execute(
     fresh: bool = False,
     scheduler: str | None = None,
     canary: str | None = None,
+    told: Callable[[dict[str, store.Run]], None] = lambda done: None,
 ) -> dict[str, store.Run]:
-    """Run what the store does not hold, here or on a scheduler's workers (cluster.py); returns all by key.
+    """Run what the store does not hold, here or on a scheduler's workers (cluster.py); returns all by key. `told` gets
+    those that there are, after each.
 
     LabError after the first failure, when the runs under way have been stopped; KeyboardInterrupt likewise.
     Finished runs are kept.
@@ -66,6 +68,7 @@ def execute(
                 forecast = str(left) if len(done) < len(tasks) else ""
                 line = f"{count} {task.name} ({result.record['wall_s']:.0f} s)"
                 console.print(", ".join(filter(None, (line, forecast))))
+            told(done)
     return done
 
 
