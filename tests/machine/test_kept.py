@@ -16,10 +16,11 @@ import pytest
 from asymlab.conformance.source import of_release
 from asymlab.machine import kernel
 from asymlab.machine.files import sha256
-from asymlab.machine.uml import kept, source
+from asymlab.machine.uml import edits, kept, make, source
 from tests.machine.test_uml import tree
 from tests.shared import asymlab, one_line
 
+apply = edits.apply
 TOY = """\
 #include <stdio.h>
 long time_travel_time = %d;
@@ -138,14 +139,26 @@ def test_one_of_another_name_is_none(in_tree, packaged):
     assert built(in_tree("three")[1])
 
 
+def changes(tmp_path):
+    """A tree of ours may have these otherwise; and whether that shapes a kernel."""
+    first, *rest = edits.EDITS
+    comments, settings = tmp_path / "comments.config", tmp_path / "settings.config"
+    comments.write_text("# Another word.\n" + make.CONFIG.read_text())
+    settings.write_text(make.CONFIG.read_text() + "CONFIG_TUN=y\n")
+    yield (edits, "EDITS", (replace(first, why="in other words"), *rest)), False
+    yield (make, "CONFIG", comments), False
+    yield (edits, "EDITS", (replace(first, text=f"{first.text}\n"), *rest)), True
+    yield (edits, "apply", lambda tree: apply(tree)), True
+    yield (make, "CONFIG", settings), True
+    yield (make, "OPTIONS", [*make.OPTIONS, "V=1"]), True
+
+
 def test_one_of_another_source_edit_or_compiler_is_none(tmp_path, in_tree, packaged, monkeypatch):
     first, _ = in_tree("one")
-    shutil.copytree(kept.HERE, tmp_path / "ours")
-    with monkeypatch.context() as patch:
-        patch.setattr(kept, "HERE", tmp_path / "ours")
-        assert not built(in_tree("same")[1])
-        (tmp_path / "ours" / "edits.py").write_text("# another\n")
-        assert built(in_tree("edit")[1])
+    for number, (changed, anew) in enumerate(changes(tmp_path)):
+        with monkeypatch.context() as patch:
+            patch.setattr(*changed)
+            assert built(in_tree(f"change{number}")[1]) == anew, changed
     with monkeypatch.context() as patch:
         (tmp_path / "bin").mkdir()
         gcc = tmp_path / "bin" / "gcc"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import inspect
 import json
 import os
 from dataclasses import asdict
@@ -17,11 +18,9 @@ from pathlib import Path
 from ...paths import CACHE
 from ...shell import sh
 from ..files import sha256
-from . import make, source
+from . import edits, make, source
 from .make import Built
 
-HERE = Path(__file__).parent
-SHAPES_NONE = ("kept.py", "source.py")  # what these choose is in the hash
 KERNELS = CACHE / "kernels"
 MOST = 8  # kernels; those made or taken last stay
 
@@ -46,7 +45,7 @@ def kernel(origin: source.Source, say, fresh: bool = False) -> Built:
 def _key(origin: source.Source) -> str:
     """A hash of the source, our edits and all settings and the code that builds, compiler and tools, and the library
     that is linked in."""
-    ours = {f.name: sha256(f) for f in HERE.iterdir() if f.is_file() and f.name not in SHAPES_NONE}
+    ours = [make.made_of(), inspect.getsource(edits.apply), inspect.getsource(make.build)]
     tools = [sh(tool, "--version") for tool in ("gcc", "ld", "pahole", "make", "flex", "bison", "strip")]
     libraries = [sha256(Path(sh("gcc", f"-print-file-name={name}").strip())) for name in ("libc.a", "libgcc.a")]
     return hashlib.sha256(

@@ -85,7 +85,7 @@ def unpack(source: Source, say) -> None:
         with alone(NATIVE):
             sh("apt-get", *source.options, "download", "--", named.replace(" ", "="), cwd=part)
         (deb,) = part.glob("*.deb")
-        say(f"unpacking it into {tree} ({'1.7' if source.whole else '0.4'} GB; with what is built, 1 GB more)")
+        say(f"unpacking it into {tree} ({'1.7' if source.whole else '0.4'} GB; with what is built, 0.6 GB more)")
         archive = next(line.split()[-1] for line in sh("dpkg-deb", "-c", deb).splitlines() if ".tar." in line)
         # One pipe: the archive in the package is not kept.
         with (
