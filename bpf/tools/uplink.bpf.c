@@ -40,6 +40,7 @@ enum {
 	OUTGOING = 4, /* of skb->pkt_type; 0: it is for this host */
 };
 
+#define BIT_NS 8000000000ULL /* of a byte at 1 bit/s; less than 2^31 bytes leave in half a second */
 #define PATIENCE_NS 4000000000ULL /* an answer that takes longer does not come */
 
 /* Packets that left, in their order. */
@@ -137,21 +138,29 @@ static inline u64 take(struct ring *r, u32 key, u32 *bytes)
 	return 0;
 }
 
-/* The queue that others found at that time, or last before. */
-static __always_inline u64 known_queue(enum uplink_way way, u64 at_ns)
+/* The queue that others found at that time; or last before, less what the modem, or the shaper's far end, has sent since then. */
+static __always_inline u64 known_queue(enum uplink_way way, u64 at_ns, u32 bytes)
 {
+	u64 capacity = told[way].capacity;
+
 	for (u64 i = 0; i < LOOK_BACK; i++) {
 		const struct uplink_bin *b = bin_at(way, at_ns - i * UPLINK_BIN_NS);
+		u64 then_ns, more_ns;
 
-		if (b->answers && b->number == at_ns / UPLINK_BIN_NS - i)
+		if (!b->answers || b->number != at_ns / UPLINK_BIN_NS - i)
+			continue;
+		then_ns = way == UPLINK_DOWN ? b->at_ns + b->queue_ns : b->at_ns;
+		if (!capacity || then_ns >= at_ns)
 			return b->queue_ns;
+		more_ns = b->queue_ns + (u32)(bytes - b->at_bytes) * BIT_NS / capacity;
+		return min(more_ns - min(more_ns, at_ns - then_ns), b->queue_ns);
 	}
 	return 0;
 }
 
-static __always_inline void begin(struct ways *w, enum uplink_way way, u32 tsval, u64 at_ns, u64 rtt_ns)
+static __always_inline void begin(struct ways *w, enum uplink_way way, u32 tsval, u64 at_ns, u64 rtt_ns, u32 bytes)
 {
-	u64 queue_ns = min(known_queue(way, at_ns), rtt_ns);
+	u64 queue_ns = min(known_queue(way, at_ns, bytes), rtt_ns);
 
 	w->began = tsval;
 	w->began_ns = w->base_at_ns = at_ns;
@@ -161,13 +170,14 @@ static __always_inline void begin(struct ways *w, enum uplink_way way, u32 tsval
 }
 
 /* The part of the packet's way that is queue; 0 as well if `odd`. `at_ns`: when it left, or arrived. */
-static __always_inline u64 queue_of(struct connection *c, enum uplink_way way, u32 tsval, u64 at_ns, u64 rtt_ns)
+static __always_inline u64
+queue_of(struct connection *c, enum uplink_way way, u32 tsval, u64 at_ns, u64 rtt_ns, u32 bytes)
 {
 	struct ways *w = &c->ways[way];
 	s64 length, base, longest, drift;
 
 	if (!w->began_ns)
-		begin(w, way, tsval, at_ns, rtt_ns);
+		begin(w, way, tsval, at_ns, rtt_ns, bytes);
 	if (w->rebases != told[way].rebases) {
 		w->rebases = told[way].rebases;
 		w->base += told[way].rebase_ns;
@@ -192,7 +202,7 @@ static __always_inline u64 queue_of(struct connection *c, enum uplink_way way, u
 static __always_inline void
 note_queue(struct connection *c, enum uplink_way way, u32 tsval, u64 at_ns, u64 rtt_ns, u32 bytes)
 {
-	u64 queue_ns = queue_of(c, way, tsval, at_ns, rtt_ns);
+	u64 queue_ns = queue_of(c, way, tsval, at_ns, rtt_ns, bytes);
 	struct uplink_bin *b = bin_at(way, at_ns);
 
 	if (c->odd || b->number != at_ns / UPLINK_BIN_NS)

@@ -216,3 +216,23 @@ def test_a_flood_that_nobody_answers_takes_its_share(begins, udp):
     rate, queue = used([*others, Upload(3000, floods=begins, udp=udp)], 30)
     assert 0.95 < rate < 1.05 and queue < 35
     assert all(other.arrived * 8 / 30 > 0.75 * RATE / 4 for other in others)
+
+
+def test_a_connection_that_begins_as_the_queue_falls_makes_none():
+    """The last packet before its first one found 150 ms of queue, and it finds 70."""
+    burst, late = Upload(2000), Upload(2001)
+    line, queue = Line([burst, late]), 0.0
+    leaves = [(k * 400, burst) for k in range(750)] + [(at, late) for at in (380_000, *range(10**6, 2 * 10**6, 20_000))]
+    for at, upload in sorted(
+        [*leaves, *((at, None) for at in range(TICK, 2 * 10**6, TICK))], key=lambda event: event[0]
+    ):
+        while line.coming and line.coming[0][0] <= START + at:
+            line._come(*heapq.heappop(line.coming))
+        if upload:
+            line._leave(upload, START + at)
+            continue
+        line.process.stdin.write(b"T" + struct.pack("<Q", START + at))
+        line.process.stdin.flush()
+        queue = float(line.process.stdout.readline().split()[2])
+    assert queue < 2
+    line.close()

@@ -200,6 +200,7 @@ static void tick(void)
 		none = uplink_law_tick(&law[i], &v);
 		told[i].rebase_ns = none * 1e9;
 		told[i].rebases += none > 0;
+		told[i].capacity = law[i].capacity;
 		check(&law[i]);
 	}
 }
