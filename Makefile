@@ -97,7 +97,7 @@ all: build
 # Its image's needs have a make of their own: one make would start all objects and pip as soon as it waits for these.
 MAKE_4 = $(MAKE) --no-print-directory $(if $(filter -j%,$(MAKEFLAGS)),,-j4)
 experiments: ## run the papers' experiments, write the report; SUITE=fast, all, ...: the full set; ENGINE=qemu
-	$(Q)$(MAKE_4) $(A)/asymcc $(B)/trace.bpf.o $(if $(filter uml,$(EXPERIMENTS_ENGINE)),$(B)/.deps-uml)
+	$(Q)$(MAKE_4) $(A)/asymcc $(B)/trace.bpf.o $(if $(filter uml,$(EXPERIMENTS_ENGINE)),$(B)/.deps-uml WITH=uml)
 	$(Q)$(MAKE_4) $(call image_of,$(EXPERIMENTS_ENGINE)) $(ASYMLAB) build
 	$(Q)$(ASYMLAB) suite $(SUITE) --image $(KERNEL)$(L) --engine $(EXPERIMENTS_ENGINE) $(if $(JOBS),--jobs $(JOBS))
 
@@ -120,8 +120,10 @@ test-live: test-needs ## those on the running kernel, as root
 # --- what must be installed: as root through apt, else the line to run --------------------
 deps: $(DEPS) $(if $(filter uml,$(ENGINE)),$(B)/.deps-uml) ## install the packages that the others need, or say which
 
+# WITH: sets whose packages are due next, so that they come in the same line.
+test test-needs: WITH = test uml
 $(B)/.deps: Makefile packaging/packages.sh
-	$(Q)mkdir -p $(B) && packaging/packages.sh $(B)/apt.log "" $(PACKAGES) && touch $@
+	$(Q)mkdir -p $(B) && packaging/packages.sh $(B)/apt.log "" $(PACKAGES) $(foreach set,$(WITH),$($(set)_PACKAGES)) && touch $@
 
 # Named one by one: a pattern alone would be the last that make tries, and image/%-uml would be taken for an image/%.
 $(patsubst %_PACKAGES,$(B)/.deps-%,$(filter %_PACKAGES,$(.VARIABLES))): $(B)/.deps-%: Makefile packaging/packages.sh | $(B)/.deps

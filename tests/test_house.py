@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ast
+import os
 import re
 import subprocess
 from graphlib import CycleError, TopologicalSorter
@@ -206,6 +207,19 @@ def test_an_engine_is_no_kernel(tmp_path):
     words = ["make", "-n", "-C", REPO, f"B={tmp_path}", "FRESH=", f"{tmp_path}/image/6.12-uml/manifest.json"]
     output = subprocess.run(words, capture_output=True, text=True, check=True).stdout
     assert "asymlab.machine.build 6.12 \n" in output and "6.12-uml \n" not in output
+
+
+@pytest.mark.parametrize(
+    "goal, names", [("experiments", "no-such-a no-such-b"), ("test", "no-such-a no-such-c no-such-b")]
+)
+def test_one_line_has_all_packages_that_a_user_must_install(tmp_path, goal, names):
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    sets = ["PACKAGES=no-such-a", "uml_PACKAGES=no-such-b", "test_PACKAGES=no-such-c"]
+    words = ["make", "-C", REPO, goal, f"B={tmp_path}/build", *sets]
+    env = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    output = subprocess.run(words, capture_output=True, text=True, env=env).stdout
+    assert re.findall("^missing packages; run: .* --no-install-recommends (.*)$", output, re.M) == [names]
 
 
 def test_there_is_one_version():
