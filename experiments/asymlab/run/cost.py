@@ -37,7 +37,7 @@ class Price:
 # qemu's prices are instructions, the same on any machine: tests/machine/test_lab.py compares them with a run's.
 # A BPF controller takes 110e6 to 200e6 more to load. uml's prices are seconds of one core of this machine.
 QEMU = Price("executed", "10^9 instructions", 1e9, 128e6, 35e3, 200e6, 1.0)
-UML = Price("wall_s", "core s", 1.0, 0.8, 10e-6, 1.0, 0.0)
+UML = Price("wall_s", "core s", 1.0, 0.3, 3e-6, 1.0, 0.0)
 
 
 def price(task: Task) -> Price:
