@@ -222,22 +222,16 @@ def test_cubic_is_not_compared_with_itself(tmp_path, aim):
 def test_searches_beside_each_other_write_paths_of_their_own(tmp_path, monkeypatch, file):
     """Both have one name, and boxes of their own: each reads what it has written."""
     monkeypatch.setattr(worst, "FOLDER", tmp_path / "worst")
-    rates = []
-
-    def judge(lab, picture):
-        if not rates:
-            rates.append(0)
-            worst.find_worst(question("9mbit"), None, None, None)
-        (case, _) = lab.cases(lab.question.box.path((0.5, 0.5, 0.5)))[1]
-        rates.append((case.scenario.path.forward.rate, lab.file))
 
     def question(rate: str) -> worst.Question:
         return worst.question("reno", "goodput", None, 1, 1, file(SMALL.replace("2mbit", rate)))
 
-    monkeypatch.setattr(worst, "_find", judge)
-    worst.find_worst(question("2mbit"), None, None, None)
-    (inner, inner_file), (outer, outer_file) = rates[1:]
-    assert (inner, outer) == (9_000_000, 2_000_000) and inner_file != outer_file
+    def rate(lab: worst.Lab) -> int:
+        (case, _) = lab.cases(lab.question.box.path((0.5, 0.5, 0.5)))[1]
+        return case.scenario.path.forward.rate
+
+    with worst.lab_of(question("9mbit"), None, None) as one, worst.lab_of(question("2mbit"), None, None) as other:
+        assert (rate(one), rate(other)) == (9_000_000, 2_000_000) and one.file != other.file
     assert not any((tmp_path / "worst").iterdir())
 
 

@@ -13,7 +13,8 @@ import pytest
 from asymlab import LabError
 from asymlab.plan import scenario
 from asymlab.reality import page, pairs
-from asymlab.reality.rows import Kind, Row, factor, kinds, read, write
+from asymlab.reality.rows import Kind, Row, factor, kinds, read
+from asymlab.report.jsonl import write
 from tests.shared import REPO, asymlab, one_line
 
 PUBLISHED = REPO / "docs" / "results"

@@ -23,11 +23,12 @@ from ..machine.image import Image, current_image, is_made, label_of
 from ..paths import BUILD, EXPERIMENTS, near
 from ..plan import scenario
 from ..plan.scenario import Case
+from ..report.jsonl import write
 from ..run.execute import execute
 from ..run.host import execute_on_host
 from ..run.tasks import plan_on_host, plan_runs
 from . import page
-from .rows import LIVE, Row, Where, kinds, read, row, write
+from .rows import LIVE, Row, Where, kinds, read, row
 
 FILE = EXPERIMENTS / "reality" / "cases.toml"
 FOLDER = BUILD / "reality"

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import tomllib
 from collections.abc import Callable, Iterable
@@ -13,12 +12,12 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from .. import LabError, reading
+from ..report import jsonl
 from ..report.records import first_error
 from ..results.record import Agent
 from ..results.store import Run
 from ..run.tasks import Task
 
-SIZE_MAX = 16 << 20  # bytes of each file
 FEW = 10  # packets sent again: fewer are counted as so many
 Where = Literal["live", "uml", "qemu"]
 LIVE: Where = "live"
@@ -98,27 +97,7 @@ def short(value: float) -> float:
 
 
 def read(file: Path) -> list[Row]:
-    """The rows that are there; LabError names the first line that is none."""
-    rows: list[Row] = []
-    if file.exists():
-        try:
-            for line in reading.read(file, SIZE_MAX).decode().splitlines():
-                rows.append(Row.model_validate_json(line))
-        except (OSError, ValueError, RecursionError) as e:
-            why = first_error(e) if isinstance(e, ValidationError) else type(e).__name__
-            raise LabError(f"{file}: line {len(rows) + 1} is no run ({why}); remove the file") from None
-    return rows
-
-
-def write(file: Path, rows: Iterable[Row]) -> None:
-    """In place of what is there, at once: an interruption loses none of the runs."""
-    part = file.with_suffix(".part")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_text("".join(json.dumps(one.model_dump()) + "\n" for one in rows))
-        part.replace(file)
-    except OSError as e:
-        raise LabError(f"{file}: {e.strerror}") from None
+    return jsonl.read(file, Row, "run")
 
 
 def kinds(file: Path) -> list[Kind]:
@@ -126,7 +105,7 @@ def kinds(file: Path) -> list[Kind]:
     if not file.exists():
         return []
     try:
-        tree = tomllib.loads(reading.read(file, SIZE_MAX).decode())
+        tree = tomllib.loads(reading.read(file, jsonl.SIZE_MAX).decode())
         return list(TypeAdapter(dict[str, Kind]).validate_python(tree).values())
     except (OSError, ValueError, RecursionError) as e:
         why = first_error(e) if isinstance(e, ValidationError) else str(e).splitlines()[0]

@@ -18,13 +18,20 @@ Flows = list[dict]
 @dataclass(frozen=True)
 class Aim:
     """`runs`: the flows of each run, by its title, for a controller and a number of its flows. `value`: how good the
-    controller is in these runs, for that number; a search makes it small. NaN: they do not tell."""
+    controller is in these runs, for that number; a search makes it small. NaN: they do not tell. `shown`: a value as
+    it is told, in words `told`; `shown` of two values says how near they are."""
 
     about: str
     runs: Callable[[str, int], dict[str, Flows]]
     value: Callable[[list[Run], int], float]
     flows: int = 1  # if nobody says
     compares: bool = False  # with OTHER
+    told: str = ""
+    shown: Callable[[float], float] = float
+
+    def near(self, a: float, b: float, part: float) -> bool:
+        """Whether these values differ by that part of b at most, as they are shown."""
+        return abs(self.shown(a) - self.shown(b)) <= part * abs(self.shown(b))
 
 
 def flows_of(name: str, count: int) -> Flows:
@@ -71,21 +78,34 @@ AIMS = {
         _in_place_of,
         lambda runs, n: part(goodput(runs[0], 0, n), goodput(runs[1], 0, n)),
         compares=True,
+        told=f"goodput, in parts of {OTHER}'s",
     ),
     "harm": Aim(
         f"the goodput of {OTHER} beside it, in parts of that beside {OTHER}",
         _beside,
         lambda runs, n: part(goodput(runs[0], n, n), goodput(runs[1], n, n)),
         compares=True,
+        told=f"goodput of {OTHER} beside it, in parts of that beside {OTHER}",
     ),
     "share": Aim(
         "Jain's index of its own flows",
         _alone,
         lambda runs, n: jain(np.array([flow["goodput_bps"] for flow in runs[0].metrics["flows"][:n]])),
         flows=4,
+        told="Jain's index of four flows",
     ),
     "loss": Aim(
-        "the part of the data packets that it does not send again", _alone, lambda runs, n: _sent_once(runs[0], n)
+        "the part of the data packets that it does not send again",
+        _alone,
+        lambda runs, n: _sent_once(runs[0], n),
+        told="part of the data packets that are sent again",
+        shown=lambda value: 1 - value,
     ),
-    "queue": Aim("the RTT of an empty path, in parts of its median", _alone, lambda runs, n: _room(runs[0], n)),
+    "queue": Aim(
+        "the RTT of an empty path, in parts of its median",
+        _alone,
+        lambda runs, n: _room(runs[0], n),
+        told="median RTT, in parts of an empty path's",
+        shown=lambda value: 1 / value if value else float("inf"),
+    ),
 }

@@ -17,6 +17,7 @@ import math
 import re
 import statistics
 import tempfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -134,6 +135,12 @@ class Lab:
                     done[task.key] = result
         return done
 
+    def made(self, path: dict[str, Any]) -> list[list[Run]]:
+        """The runs of each seed; KeyError if one failed."""
+        tasks = self.tasks(path)
+        done = self.run([task for of_seed in tasks for task in of_seed])
+        return [[done[task.key] for task in of_seed] for of_seed in tasks]
+
     def _value(self, runs: list[Run | None]) -> float:
         """NaN where a run failed or is invalid."""
         valid = [run for run in runs if run and run.valid]
@@ -151,20 +158,45 @@ def plain(path: dict[str, Any], value: float, lab: Lab) -> tuple[dict[str, Any],
         for v in (v for v in (neutral, digit) if v == v and v != path[name]):
             less = path | {name: v}
             (other,) = lab.values([less])
-            if other <= value + AS_BAD * abs(value):
+            if other <= value or lab.question.of.near(other, value, AS_BAD):
                 path, value = less, min(value, other)
                 break
     return path, value
 
 
-def find_worst(question: Question, guest: Image, jobs: int | None, picture) -> None:
-    """Search, make plain, print. `picture`: draws the trials."""
+@dataclass(frozen=True)
+class Found:
+    """The end of a search: its trials, the worst of them, that path made plain, and its runs by their seeds."""
+
+    trials: list[Trial]
+    best: Trial
+    path: dict[str, Any]
+    seeds: list[list[Run]]
+
+    def value(self, of: Question) -> float:
+        """Of the plain path."""
+        return statistics.median(of.of.value(runs, of.flows) for runs in self.seeds)
+
+
+@contextlib.contextmanager
+def lab_of(question: Question, guest: Image, jobs: int | None) -> Iterator[Lab]:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=FOLDER, prefix=f".{question.name}-") as folder:
-        _find(Lab(question, guest, jobs, Path(folder)), picture)
+        yield Lab(question, guest, jobs, Path(folder))
 
 
-def _find(lab: Lab, picture) -> None:
+def find_worst(question: Question, guest: Image, jobs: int | None, picture) -> None:
+    """Search, make plain, print. `picture`: draws the trials."""
+    with lab_of(question, guest, jobs) as lab:
+        found = find(lab)
+        print_result(question, found, lab)
+        file = lab.file.replace(FOLDER / lab.file.name)
+        seeds = f" --seeds {len(found.seeds)}" if len(found.seeds) > 1 else ""
+        console.print(keep(FOLDER / f"{question.name}.png", lambda: picture(question, found.trials)))
+        console.print(f"repeat: asymlab run {quote(str(near(file)))}{seeds}")
+
+
+def find(lab: Lab) -> Found:
     question = lab.question
     console.print(f"{question.aim}: {question.of.about}; the least is the worst")
     trials: list[Trial] = []
@@ -176,16 +208,11 @@ def _find(lab: Lab, picture) -> None:
     if not best:
         raise LabError(f"no path of {len(trials)} was measured: {lab.failed[0] if lab.failed else 'no reason'}")
     path, _ = plain(question.box.path(best.point), best.value, lab)
-    tasks = lab.tasks(path)
-    done = lab.run([task for of_seed in tasks for task in of_seed])
-    print_result(question, best, path, [[done[task.key] for task in of_seed] for of_seed in tasks], lab)
-    file = lab.file.replace(FOLDER / lab.file.name)
-    seeds = f" --seeds {len(tasks)}" if len(tasks) > 1 else ""
-    console.print(keep(FOLDER / f"{question.name}.png", lambda: picture(question, trials)))
-    console.print(f"repeat: asymlab run {quote(str(near(file)))}{seeds}")
+    return Found(trials, best, path, lab.made(path))
 
 
-def print_result(question: Question, best: Trial, path: dict[str, Any], seeds: list[list[Run]], lab: Lab) -> None:
+def print_result(question: Question, found: Found, lab: Lab) -> None:
+    best, path, seeds = found.best, found.path, found.seeds
     first = question.box.path(best.point)
     sides = {side.of.name for side in question.box.sides}
     for name, known in box.OF_NAME.items():
