@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""docs/findings.md: each scenario is sound and has its place on the page, and five still show what the page says."""
+"""docs/findings.md: each scenario is sound and has its place on the page, and six still show what the page says."""
 
 from __future__ import annotations
 
@@ -93,3 +93,15 @@ def test_an_rtt_is_as_long_as_the_connection_is_old():
     assert (
         after.metrics["goodput_bps"] < 1e4 and min(as_well.metrics["goodput_bps"], nowhere.metrics["goodput_bps"]) > 9e6
     )
+
+
+@pytest.mark.lab
+def test_an_old_timeout_undoes_a_fall_of_the_mtu():
+    """One timeout, long before; and then no more is in flight than before, whatever the stack counts."""
+    with_frto, without = of_page("mtu", LAB)
+    grown = []
+    for run, spurious in ((with_frto, 1), (without, 0)):
+        assert run.acks["t"][run.acks["ca_state"] == 4][0] < 1 and counted(run, "TcpExtTCPSpuriousRTOs") == spurious
+        before, after = (run.acks["cwnd"][run.acks["t"].searchsorted(t)] for t in (18.9, 19.9))
+        grown.append(after / before)
+    assert grown[0] > 2 and grown[1] < 1

@@ -47,7 +47,7 @@ def test_values_are_told_as_bad_as_they_are():
 
 
 def test_a_plainer_path_keeps_what_is_sent_again(monkeypatch):
-    """Of what is sent again a tenth may go, and not of what is sent once: with 5 % any path would do."""
+    """A tenth of what is sent again may go, not of what is sent once: with 5 % any path would do."""
 
     class Lab:
         question = worst.question("reno", "loss", None, 1, 1, None)

@@ -174,7 +174,7 @@ class Found:
     seeds: list[list[Run]]
 
     def value(self, of: Question) -> float:
-        """Of the plain path."""
+        """The plain path's."""
         return statistics.median(of.of.value(runs, of.flows) for runs in self.seeds)
 
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Faults of one line that are planted in our laws: how many paths does `asymlab explore` draw until it finds one?
+"""Faults of one line that are planted in our laws, and in the kernel's TCP: how many paths does `asymlab explore` draw
+until it finds one?
 
-`python -m tests.lab.planted` searches for each, and prints the table of docs/testing.md.
+`python -m tests.lab.planted [FAULT ...]` searches for each, and prints the table of docs/testing.md. For the kernel's
+it builds one, of the source that `asymlab image --engine uml` has unpacked.
 """
 
 from __future__ import annotations
@@ -11,48 +13,76 @@ import sys
 import tempfile
 from pathlib import Path
 
+from asymlab import LabError
 from asymlab.conformance.explore import explore
-from asymlab.machine import image
+from asymlab.machine import build, image
+from asymlab.paths import BUILD
 from tests.live.harness import compile_bpf
 from tests.shared import LAB, REPO
 
 PATCHES = Path(__file__).parent
+KERNEL = sorted(patch.stem for patch in (PATCHES / "kernel").glob("*.patch"))
 LAWS = {  # where a fault is planted
     "growth": "fusion",
     "least": "fast",
     "mss": "formosa",
     "rounding": "bbr3",
-    "undo": "pseudorate",
+    "twice": "taichung",
+    "undone": "pseudorate",
 }
 SEED, PATHS = 57, 96
 PART = 16  # paths between two looks at what they broke
 
 
+def patched(fault: Path, folder: Path, *options: str) -> None:
+    with open(fault) as patch:
+        subprocess.run(["patch", "-p1", "--fuzz=0", "--quiet", *options], stdin=patch, cwd=folder, check=True)
+
+
 def planted(fault: str, folder: Path) -> Path:
     """The law's object, with the fault."""
     subprocess.run(["cp", "-r", REPO / "bpf", folder], check=True)
-    with open(PATCHES / f"{fault}.patch") as patch:
-        subprocess.run(["patch", "-p1", "--fuzz=0", "--quiet"], stdin=patch, cwd=folder, check=True)
+    patched(PATCHES / f"{fault}.patch", folder)
     law = LAWS[fault]
     compile_bpf(folder / "bpf" / "controllers" / f"{law}.bpf.c", folder / f"{law}.bpf.o", folder / "bpf")
     return folder / f"{law}.bpf.o"
 
 
-def first(paths: explore.Paths, guest: image.Image) -> str:
+def source() -> Path:
+    """The tree of the lab's kernel."""
+    trees = sorted((BUILD / "uml").glob("linux-source-6.12_*/.config"))
+    if not trees:
+        raise LabError("no source of a kernel; `asymlab image --engine uml --kernel 6.12 --fresh` unpacks it")
+    return trees[-1].parent
+
+
+def kernel(fault: str, folder: Path) -> image.Image:
+    """An image of the lab's kernel with the fault."""
+    subprocess.run(["cp", "-a", source(), folder / "tree"], check=True)
+    patched(PATCHES / "kernel" / f"{fault}.patch", folder / "tree")
+    return image.open_image(build.build_uml_image(tree=folder / "tree", label="planted").name)
+
+
+def first(paths: explore.Paths) -> str:
     """The number of paths until the first that breaks something, and what it breaks."""
     for number in range(0, PATHS, PART):
         trees = paths.drawn(PART, number)
-        if broken := explore.search(trees, None, guest, explore.Tally()):
+        if broken := explore.search(trees, None, paths.guest, explore.Tally()):
             order = [*trees]
             name, what = min(broken, key=lambda one: order.index(one[0]))
             return f"{int(name.partition('-')[2]) + 1}, `{what.invariant}`"
     return "none"
 
 
+def drawn(fault: str, folder: Path) -> explore.Paths:
+    """Paths of the law, or of all laws on the kernel."""
+    if fault in LAWS:
+        return explore.Paths(SEED, [str(planted(fault, folder))], image.open_image(LAB))
+    return explore.Paths(SEED, [], kernel(fault, folder))
+
+
 def main() -> None:
-    guest = image.open_image(LAB)
-    print("| fault | law | paths |\n| --- | --- | --- |")
-    for fault in sys.argv[1:] or LAWS:
+    print("| fault | in | paths |\n| --- | --- | --- |")
+    for fault in sys.argv[1:] or [*LAWS, *KERNEL]:
         with tempfile.TemporaryDirectory() as folder:
-            paths = explore.Paths(SEED, [str(planted(fault, Path(folder)))], guest)
-            print(f"| {fault} | {LAWS[fault]} | {first(paths, guest)} |", flush=True)
+            print(f"| {fault} | {LAWS.get(fault, 'kernel')} | {first(drawn(fault, Path(folder)))} |", flush=True)
