@@ -133,6 +133,13 @@ def newreno() -> Figure:
     return figure
 
 
+def mtu() -> Figure:
+    figure, (ax,) = panels(1)
+    drawn(ax, runs("mtu"), "cwnd", ("tcp_frto = 2 (default)", "tcp_frto = 0"), (15, 60))
+    ax.set(ylabel="window, packets", ylim=(0, None))
+    return figure
+
+
 def stripped() -> Figure:
     figure, (ax,) = panels(1)
     labels = ("after the handshake", "in it as well", "nowhere")
@@ -158,7 +165,7 @@ def idle_time() -> Figure:
 
 PICTURES: dict[str, Callable[[], Figure]] = {
     draw.__name__.replace("_", "-"): draw
-    for draw in (gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, stripped, idle_time)
+    for draw in (gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, stripped, idle_time, mtu)
 }
 
 
