@@ -73,6 +73,13 @@ def front(parts: list[Part]) -> str:
         "claims, which are not independent of each other.",
         "Runs of one value, or of two in four runs or more, are no sample, and the row has no interval. "
         f"Claims of this kind: {unsampled(verdicts)}.",
+        "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval.",
+        "*Values* counts those that differ where they are shown.",
+        "*Worst run*: the value is that of the worst run, which decides.",
+        "*One value*: all runs have it, so these seeds are no sample.",
+        "*A or B*: all have one of these two.",
+        "`make experiments SUITE=PAPER` makes the report of a paper with all figures and their data, and "
+        "`asymlab publish PAPER` its page.",
         "",
         "`asymlab report --published` makes one page of all of it that can be printed and cited, with the method, the "
         "threats to validity, and for each row the command that repeats it.",
@@ -99,17 +106,9 @@ def readme(part: Part, figures: list[str]) -> str:
         "",
         *(f"- {escaped(f'{what}: {value}')}" for what, value in lines(part).items()),
         "",
-        "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval.",
-        "*Values* counts those that differ where they are shown.",
-        "*Worst run*: the value is that of the worst run, which decides.",
-        "*One value*: all runs have it, so these seeds are no sample.",
-        "*A or B*: all have one of these two.",
-        "Verdicts over the same scenarios are not independent.",
+        f"[What the columns say](../README.md), and [the bounds, the value of each run and its hash]({DATA}).",
         f"Clusters of claims that share scenarios: {part.clusters}.",
-        f"The bounds of each claim, the value of each of its runs and their hashes are in [{DATA}]({DATA}).",
         f"`asymlab repeat {part.name} ROW` makes the runs of a row again.",
-        f"`make experiments SUITE={part.name}` makes the report with all figures and their data.",
-        f"`asymlab publish {part.name}` makes this page.",
         "",
     ]
     rows = [
