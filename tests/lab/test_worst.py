@@ -18,7 +18,7 @@ from asymlab.plan.toml import toml
 from asymlab.worst import box, worst
 from asymlab.worst.aims import AIMS
 from asymlab.worst.picture import picture
-from asymlab.worst.search import Trial, least, search
+from asymlab.worst.search import Trial, least, search, together
 from tests.ktap import built
 from tests.shared import LAB, asymlab, one_line
 
@@ -155,6 +155,38 @@ def test_it_finds_the_least_and_goes_the_same_way_again():
     assert 400 <= len(first) < 410 and least(first).value < 1e-3
     assert list(itertools.chain(*search(5, 400, 1, bowl)))[:50] == first[:50]
     assert list(itertools.chain(*search(5, 50, 2, bowl)))[:20] != first[:20]
+
+
+def test_each_side_moves_alone_and_then_on_top_of_the_others():
+    """Two sides are bad, one of them only beside the other, and a third tells nothing."""
+
+    def judge(points):
+        return [math.nan if p[2] else 1 - 0.5 * p[0] - 0.3 * p[0] * p[1] + 0.1 * p[3] for p in points]
+
+    trials = list(itertools.chain(*together((0.0,) * 4, [(side, 1.0) for side in range(4)], judge)))
+    assert [trial.number for trial in trials] == list(range(8)) and least(trials).point == (1.0, 1.0, 0.0, 0.0)
+    assert not least(list(itertools.chain(*together((0.0,), [(0, 1.0)], lambda points: [math.nan] * len(points)))))
+    near = list(itertools.chain(*search(5, 60, 1, bowl, Trial(9, (0.7,) * 5, 0.0))))
+    assert near[0].number == 10 and len(near) >= 50 and near[0] != next(search(5, 60, 1, bowl))[0]
+
+
+def test_a_plain_path_has_nothing_odd_and_a_seed_draws_its_rate():
+    default = box.read(box.DEFAULT)
+    paths = [default.path(default.plain(seed)) for seed in (1, 2)]
+    odd = [name for path in paths for name, value in path.items() if value != box.OF_NAME[name].neutral]
+    assert sorted(odd) == ["rate", "rate", "rtt", "rtt"]
+    assert paths[0]["rate"] != paths[1]["rate"] and paths[0]["rtt"] != paths[1]["rtt"] and paths[0]["ratio"] == 1
+    plain = default.plain(1)
+    ends = default.ends(plain)
+    assert [default.path(plain)[default.sides[at].of.name] != side_value(default, at, x) for at, x in ends] == 19 * [
+        True
+    ]
+    odd = box.Box((box.Range(box.OF_NAME["loss"], 1, 2), box.Range(box.OF_NAME["rate"], 2000, 2000)))
+    assert odd.path(odd.plain(1))["loss"] == 1 and odd.ends(odd.plain(1)) == [(0, 1.0)]
+
+
+def side_value(of: box.Box, at: int, x: float):
+    return of.sides[at].value(x)
 
 
 def test_where_nothing_is_told_there_is_no_least():

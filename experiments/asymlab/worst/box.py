@@ -3,10 +3,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from .. import LabError
@@ -92,6 +94,20 @@ class Range:
         exact = low * (self.high / low) ** x if low < self.high else low
         return round(exact) if self.of.whole else rounded(exact)
 
+    @property
+    def plain(self) -> float | None:
+        """Its place on a plain path, or the nearest; None: a plain path may have any."""
+        neutral = self.of.neutral
+        if math.isnan(neutral):
+            return None
+        if neutral <= self.low or self.low == 0:
+            return 0.0
+        return min(math.log(neutral / self.low) / math.log(self.high / self.low), 1.0) if self.low < self.high else 0.0
+
+    @property
+    def ends(self) -> list[float]:
+        return [0.0, 1.0] if self.low < self.high else []
+
 
 @dataclass(frozen=True)
 class Values:
@@ -100,6 +116,14 @@ class Values:
 
     def value(self, x: float) -> str:
         return self.values[min(int(x * len(self.values)), len(self.values) - 1)]
+
+    @property
+    def plain(self) -> float:
+        return self.ends[self.values.index(self.of.neutral)] if self.of.neutral in self.values else self.ends[0]
+
+    @property
+    def ends(self) -> list[float]:
+        return [(at + 0.5) / len(self.values) for at in range(len(self.values))]
 
 
 @dataclass(frozen=True)
@@ -110,6 +134,15 @@ class Box:
         """The values of a point, by their names; a plain path's for what the box does not have."""
         values: dict[str, Any] = {known.name: known.neutral for known in OF_NAME.values()}
         return values | {side.of.name: side.value(x) for side, x in zip(self.sides, point)}
+
+    def plain(self, seed: int) -> Point:
+        """A path without what is odd, of a rate and an RTT that the seed draws."""
+        drawn = np.random.default_rng(seed).uniform(0.2, 0.8, len(self.sides))
+        return tuple(float(x if side.plain is None else side.plain) for side, x in zip(self.sides, drawn))
+
+    def ends(self, plain: Point) -> list[tuple[int, float]]:
+        """All ends of all sides, but where the plain path is."""
+        return [(at, x) for at, side in enumerate(self.sides) for x in side.ends if abs(x - plain[at]) > 1e-9]
 
 
 def read(file: Path) -> Box:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A search for the point of a box where a value is least: CMA-ES, begun anew where it has converged.
+"""A search for the point of a box where a value is least. First each quantity alone, then the worst of them together,
+and from there on CMA-ES, begun anew where it has converged.
 
 Each step depends on the seed and on values alone, and a run repeats to the byte. So a search that was interrupted goes
 the same way again, and finds its runs in the store.
@@ -29,16 +30,40 @@ class Trial:
 Judge = Callable[[list[Point]], list[float]]
 
 
-def search(sides: int, trials: int, seed: int, judge: Judge) -> Iterator[list[Trial]]:
-    """The trials, a generation at a time; `judge` gives the values of its points."""
+def together(plain: Point, ends: list[tuple[int, float]], judge: Judge) -> Iterator[list[Trial]]:
+    """From a plain point each side moves alone to its ends. Then they move on top of each other, the worst first, and
+    stay where the value falls."""
+    moved = [(*plain[:side], x, *plain[side + 1 :]) for side, x in ends]
+    first = [Trial(i, point, value) for i, (point, value) in enumerate(zip([plain, *moved], judge([plain, *moved])))]
+    yield first
+    best, left, number = least(first), {}, len(first)
+    for (side, x), trial in sorted(zip(ends, first[1:]), key=lambda one: _known(one[1].value)):
+        left.setdefault(side, (x, trial))
+    for side, (x, alone) in left.items():
+        if best and alone is not best:
+            point = (*best.point[:side], x, *best.point[side + 1 :])
+            trial = Trial(number, point, *judge([point]))
+            yield [trial]
+            number += 1
+            if trial.value < best.value * (1 - BETTER):
+                best = trial
+
+
+def _known(value: float) -> float:
+    return value if math.isfinite(value) else math.inf
+
+
+def search(sides: int, trials: int, seed: int, judge: Judge, first: Trial | None = None) -> Iterator[list[Trial]]:
+    """The trials, a generation at a time; `judge` gives the values of its points. `first`: where it begins."""
     from cmaes import CMA  # only who searches pays for it
 
     rng = np.random.default_rng(seed)
-    number, population = 0, 4 + int(3 * math.log(sides))
+    number, population = first.number + 1 if first else 0, 4 + int(3 * math.log(sides))
+    start = np.clip(first.point, 0.1, 0.9) if first else np.full(sides, 0.5)
     optimizer, best, idle = None, math.inf, 0
     while number < trials:
         if optimizer is None or idle == PATIENCE:
-            mean = rng.uniform(0.2, 0.8, sides) if optimizer else np.full(sides, 0.5)
+            mean = rng.uniform(0.2, 0.8, sides) if optimizer else start
             bounds = np.tile([0.0, 1.0], (sides, 1))
             optimizer = CMA(mean, SIGMA, bounds, seed=int(rng.integers(2**31)), population_size=population)
             best, idle = math.inf, 0

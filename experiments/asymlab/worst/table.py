@@ -38,8 +38,9 @@ HEAD = """\
 
 Look here for the path on which a controller fails most, of those that a search tried.
 [lab.md](../lab.md#the-worst-path) tells how it searches.
-Each search tried {paths} paths of the [default box](../../experiments/asymlab/worst/box.toml), then made the worst one
-plain, which leaves it as bad, to a tenth, or worse.
+Each search tried some {paths} paths of the [default box](../../experiments/asymlab/worst/box.toml): each quantity alone
+at its ends, then the worst of them together.
+The path that is left is plain, and as bad to a tenth, or worse.
 On a path with chance the value is the median of three seeds.
 `asymlab worst NAME --aim AIM --again` makes the runs of a row again, in seconds, and compares their hashes.
 `asymlab worst NAME --aim AIM --paths {paths}` searches again, and draws the search.

@@ -18,7 +18,7 @@ import re
 import statistics
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -38,7 +38,7 @@ from ..run.cost import survey
 from ..run.tasks import Task, plan_runs
 from . import box
 from .aims import AIMS, OTHER, Aim
-from .search import Trial, least, search
+from .search import Trial, least, search, together
 
 FOLDER = BUILD / "worst"
 WALL_LIMIT_S = 600  # of a run that takes some seconds
@@ -196,11 +196,22 @@ def find_worst(question: Question, guest: Image, jobs: int | None, picture) -> N
         console.print(f"repeat: asymlab run {quote(str(near(file)))}{seeds}")
 
 
+def _generations(lab: Lab) -> Iterator[list[Trial]]:
+    question, first = lab.question, []
+    begin = question.box.plain(question.seed)
+    for generation in together(begin, question.box.ends(begin), lab.judge):
+        first += generation
+        yield generation
+    best = least(first)
+    start = replace(best, number=len(first) - 1) if best else None
+    yield from search(len(question.box.sides), question.paths, question.seed, lab.judge, start)
+
+
 def find(lab: Lab) -> Found:
     question = lab.question
     console.print(f"{question.aim}: {question.of.about}; the least is the worst")
     trials: list[Trial] = []
-    for generation in search(len(question.box.sides), question.paths, question.seed, lab.judge):
+    for generation in _generations(lab):
         trials += generation
         if best := least(trials):
             console.print(f"{len(trials)} of {question.paths} paths, the worst {best.value:.3g}")
