@@ -36,7 +36,8 @@ def together(plain: Point, ends: list[tuple[int, float]], judge: Judge) -> Itera
     moved = [(*plain[:side], x, *plain[side + 1 :]) for side, x in ends]
     first = [Trial(i, point, value) for i, (point, value) in enumerate(zip([plain, *moved], judge([plain, *moved])))]
     yield first
-    best, left, number = least(first), {}, len(first)
+    best, number = least(first), len(first)
+    left: dict[int, tuple[float, Trial]] = {}
     for (side, x), trial in sorted(zip(ends, first[1:]), key=lambda one: _known(one[1].value)):
         left.setdefault(side, (x, trial))
     for side, (x, alone) in left.items():
