@@ -102,6 +102,7 @@ class Lab:
         self.question, self.guest, self.jobs = question, guest, jobs
         self.file = folder / f"{question.name}-worst.toml"
         self.failed: list[str] = []
+        self.fresh = False  # runs that the store holds are made as well
 
     def cases(self, path: dict[str, Any]) -> dict[int, list[Case]]:
         """By their seeds: on a path with chance a single run may be bad luck."""
@@ -123,7 +124,7 @@ class Lab:
         return [plan_runs(cases, self.guest) for cases in self.cases(path).values()]
 
     def run(self, tasks: list[Task]) -> dict[str, Run]:
-        work = survey(tasks)
+        work = survey(tasks, self.fresh)
         done = dict(work.done)
         with contextlib.closing(
             local.runs(work.left, self.guest, self.jobs, lambda _: None, WALL_LIMIT_S, go_on=True)
@@ -172,10 +173,6 @@ class Found:
     best: Trial
     path: dict[str, Any]
     seeds: list[list[Run]]
-
-    def value(self, of: Question) -> float:
-        """The plain path's."""
-        return statistics.median(of.of.value(runs, of.flows) for runs in self.seeds)
 
 
 @contextlib.contextmanager
