@@ -185,6 +185,18 @@ def test_a_plain_path_has_nothing_odd_and_a_seed_draws_its_rate():
     assert odd.path(odd.plain(1))["loss"] == 1 and odd.ends(odd.plain(1)) == [(0, 1.0)]
 
 
+def test_a_path_that_is_made_plain_stays_in_the_box(file):
+    class Lab:
+        question = worst.question("reno", "goodput", None, 1, 1, file(SMALL + "change = [0.25, 4]\nratio = [1, 67]\n"))
+
+        def values(self, paths):
+            return [0.5 if paths[0]["change"] < 1 and paths[0]["ratio"] > 1 else 1.0]
+
+    odd = Lab.question.box.path((0.0,) * 5) | {"rtt": 44.4, "change": 0.25, "ratio": 67.0}
+    path, _ = worst.plain(odd, 0.5, Lab())
+    assert (path["rtt"], path["change"], path["ratio"]) == (40, 0.25, 67)
+
+
 def side_value(of: box.Box, at: int, x: float):
     return of.sides[at].value(x)
 

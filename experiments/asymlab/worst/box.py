@@ -94,6 +94,9 @@ class Range:
         exact = low * (self.high / low) ** x if low < self.high else low
         return round(exact) if self.of.whole else rounded(exact)
 
+    def has(self, value: Any) -> bool:
+        return self.low <= value <= self.high or value == self.of.neutral
+
     @property
     def plain(self) -> float | None:
         """Its place on a plain path, or the nearest; None: a plain path may have any."""
@@ -116,6 +119,9 @@ class Values:
 
     def value(self, x: float) -> str:
         return self.values[min(int(x * len(self.values)), len(self.values) - 1)]
+
+    def has(self, value: Any) -> bool:
+        return value in self.values or value == self.of.neutral
 
     @property
     def plain(self) -> float:

@@ -152,11 +152,12 @@ class Lab:
 def plain(path: dict[str, Any], value: float, lab: Lab) -> tuple[dict[str, Any], float]:
     """A path with as little that is odd as keeps the value, and its value. Each quantity that may be a plain path's
     becomes so; numbers keep one digit if they may."""
+    sides = {side.of.name: side for side in lab.question.box.sides}  # a digit must not leave the box
     names = [name for name, known in box.OF_NAME.items() if path[name] != known.neutral]
     for name in names:
         neutral = box.OF_NAME[name].neutral
         digit = path[name] if isinstance(path[name], str) else type(path[name])(float(f"{path[name]:.1g}"))
-        for v in (v for v in (neutral, digit) if v == v and v != path[name]):
+        for v in (v for v in (neutral, digit) if sides[name].has(v) and v != path[name]):
             less = path | {name: v}
             (other,) = lab.values([less])
             if other <= value or lab.question.of.near(other, value, AS_BAD):
