@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 
 import pytest
 
@@ -49,6 +50,13 @@ def test_a_path_in_words():
         "an ACK a packet, codel"
     )
     assert table.words(path | {"reorder": 0.1, "burst": 8.0}).endswith("BDP, 0.1 % overtake")
+
+
+def test_what_the_queue_dropped_was_sent():
+    """Of 400 packets 100 were dropped, and 100 sent again."""
+    way = {"packets": 300, "drops": 100}
+    run = SimpleNamespace(metrics={"flows": [{"retransmits": 100}], "forward": way})
+    assert AIMS["loss"].value([run], 1) == 0.75
 
 
 def test_values_are_told_as_bad_as_they_are():

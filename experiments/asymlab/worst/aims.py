@@ -61,9 +61,10 @@ def _alone(name: str, count: int) -> dict[str, Flows]:
 
 
 def _sent_once(run: Run, count: int) -> float:
-    """The part of the data packets that were not sent again."""
+    """The part of what was sent that was not sent again."""
     again = sum(flow["retransmits"] for flow in run.metrics["flows"][:count])
-    return 1 - part(again, run.metrics["forward"]["packets"])
+    way = run.metrics["forward"]
+    return 1 - part(again, way["packets"] + way["drops"])
 
 
 def _room(run: Run, count: int) -> float:
