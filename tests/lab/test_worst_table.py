@@ -53,7 +53,7 @@ def test_a_path_in_words():
 
 
 def test_what_the_queue_dropped_was_sent():
-    """Of 400 packets 100 were dropped, and 100 sent again."""
+    """100 of 400 packets were dropped, and 100 sent again."""
     way = {"packets": 300, "drops": 100}
     run = SimpleNamespace(metrics={"flows": [{"retransmits": 100}], "forward": way})
     assert AIMS["loss"].value([run], 1) == 0.75
