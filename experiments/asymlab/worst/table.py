@@ -23,7 +23,7 @@ from ..machine.image import Image
 from ..machine.kernel import series
 from ..paths import RESULTS, near
 from ..plan import objects
-from ..report import jsonl
+from ..report import jsonl, report
 from ..results.store import Run
 from ..table import left, markdown, right
 from . import box
@@ -46,9 +46,9 @@ The path that is left is plain, and as bad to a tenth, or worse.
 On a path with chance the value is the median of three seeds.
 `asymlab worst NAME --aim AIM --again` makes the runs of a row again, in seconds, and compares their hashes.
 `asymlab worst NAME --aim AIM --paths {paths}` searches again, and draws the search.
-`asymlab worst --table docs/results --paths {paths}` makes this page.
+`asymlab worst --table docs/results --paths {paths}` makes this page, and goes on with controllers that have no row yet.
 
-Linux {kernel}.
+Linux {kernel}, image {image}.
 Rates are those of the data; {other} is the controller that others are compared with.
 A hash is that of a row's first run, which has seed 1.
 """
@@ -64,6 +64,7 @@ class Row(BaseModel):
     paths: int  # that it was to try
     search: str  # a hash of all that determines it
     kernel: str
+    image: str
     value: float  # of the path that is left
     path: dict[str, float | str]  # what is not as on a plain path
     runs: list[str] = Field(min_length=1)  # hashes of its runs' results
@@ -124,7 +125,7 @@ def search_all(questions: list[Question], guest: Image, jobs: int | None, to: Pa
                     seed=one.seed,
                     paths=one.paths,
                     search=name,
-                    kernel=runs[0].record["agent"]["kernel"],
+                    **provenance(runs),
                     value=short(median(one, found.seeds)),
                     path={k: v for k, v in found.path.items() if v != box.OF_NAME[k].neutral},
                     runs=[run.record["result_sha256"][:HASH] for run in runs],
@@ -136,6 +137,11 @@ def search_all(questions: list[Question], guest: Image, jobs: int | None, to: Pa
 
 def median(of: Question, seeds: list[list[Run]]) -> float:
     return statistics.median(of.of.value(runs, of.flows) for runs in seeds)
+
+
+def provenance(runs: list[Run]) -> dict[str, str]:
+    of = report.provenance(runs)
+    return {"kernel": of["kernel"], "image": of["image"]}
 
 
 def short(value: float) -> float:
@@ -172,9 +178,9 @@ def again(controller: str, aim: str, guest: Image, jobs: int | None) -> bool:
 
 def text(rows: list[Row]) -> str:
     counts = sorted({row.paths for row in rows})
-    kernels = ", ".join(sorted({row.kernel for row in rows}))
+    kernel, image = (", ".join(sorted({getattr(row, of) for row in rows})) for of in ("kernel", "image"))
     paths = " or ".join(map(str, counts))
-    lines = HEAD.format(paths=paths, kernel=kernels, other=OTHER.upper()).splitlines()
+    lines = HEAD.format(paths=paths, kernel=kernel, image=image, other=OTHER.upper()).splitlines()
     first = min(row.seed for row in rows)
     others = {(row.controller, row.aim): row for row in rows if row.seed != first}
     lines += ["", *ruggedness([row for row in rows if row.seed == first], others)]
