@@ -79,14 +79,14 @@ AIMS = {
         _in_place_of,
         lambda runs, n: part(goodput(runs[0], 0, n), goodput(runs[1], 0, n)),
         compares=True,
-        told=f"goodput, in parts of {OTHER}'s",
+        told=f"in parts of {OTHER}'s",
     ),
     "harm": Aim(
         f"the goodput of {OTHER} beside it, in parts of that beside {OTHER}",
         _beside,
         lambda runs, n: part(goodput(runs[0], n, n), goodput(runs[1], n, n)),
         compares=True,
-        told=f"goodput of {OTHER} beside it, in parts of that beside {OTHER}",
+        told=f"{OTHER}'s goodput beside it, in parts of that beside {OTHER}",
     ),
     "share": Aim(
         "Jain's index of its own flows",
@@ -99,14 +99,14 @@ AIMS = {
         "the part of the data packets that it does not send again",
         _alone,
         lambda runs, n: _sent_once(runs[0], n),
-        told="part of the data packets that are sent again",
+        told="the part of what is sent that is sent again",
         shown=lambda value: 1 - value,
     ),
     "queue": Aim(
         "the RTT of an empty path, in parts of its median",
         _alone,
         lambda runs, n: _room(runs[0], n),
-        told="median RTT, in parts of an empty path's",
+        told="the median RTT, in parts of an empty path's",
         shown=lambda value: 1 / value if value else float("inf"),
     ),
 }

@@ -85,7 +85,9 @@ class Row(BaseModel):
 
     @property
     def whole(self) -> dict[str, Any]:
-        return {name: known.neutral for name, known in box.OF_NAME.items()} | self.path
+        whole = {name for name, known in box.OF_NAME.items() if isinstance(known, box.Quantity) and known.whole}
+        path = {name: int(value) if name in whole else value for name, value in self.path.items()}
+        return {name: known.neutral for name, known in box.OF_NAME.items()} | path
 
 
 def read(folder: Path) -> list[Row]:
@@ -167,7 +169,7 @@ def again(controller: str, aim: str, guest: Image, jobs: int | None) -> bool:
         lab.fresh = True
         seeds = lab.made(row.whole)
     made = [run.record["result_sha256"][:HASH] for of_seed in seeds for run in of_seed]
-    console.print(f"{words(row.whole)}: {of.of.told} {of.of.shown(median(of, seeds)):.3g}")
+    console.print(f"{words(row.whole)}: {row.aim} {of.of.shown(median(of, seeds)):.3g}, {of.of.told}")
     same = sum(a == b for a, b in zip(made, row.runs))
     console.print(f"{same} of {len(row.runs)} runs have the bytes of those that were published, the first {made[0]}")
     return made == row.runs
