@@ -21,11 +21,12 @@ def trace_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("kind", choices=synthetic.KINDS, help="the model")
     p.add_argument("rate", help="its mean, such as 10mbit")
     p.add_argument("length", help="such as 60s; from then on the trace begins anew")
+    p.add_argument("--delay", action="store_true", help="of `leo`: the delays and losses that go with it instead")
     p.add_argument("--seed", type=int, default=1, help="another one makes another trace [1]")
 
 
 def do_trace(args) -> None:
-    for line in scenario.synthesize(args.kind, args.rate, args.length, args.seed).lines():
+    for line in scenario.synthesize(args.kind, args.rate, args.length, args.seed, args.delay).lines():
         print(line)
 
 

@@ -14,7 +14,7 @@ from dataclasses import asdict
 from typing import Any
 
 from .controllers import cgroup_mount, in_cgroup
-from .job import Bottleneck, Discipline, End, Job, Probe, Propagation, Red, Train
+from .job import Bottleneck, Delays, Discipline, End, Job, Probe, Propagation, Red, Train
 from .net import Namespaces, datagrams, offloads_on, stripper, wanted_offloads
 from .netlink import Queue, cake, dualpi2, gred, netem, slot_us
 from .player import BYTES, Packet, Player
@@ -81,12 +81,13 @@ def qdiscs_missing(job: Job, ns: Namespaces) -> list[str]:
     """Told once a network is refused: to try them takes a process."""
     shapes = [shape for _, shape in job.shapes]
     queues = [s for s in shapes if isinstance(s, Bottleneck)]
+    played = any(s.trace for s in queues) or any(isinstance(s, Delays) for s in shapes)
     needed = {
         "tbf": any(not (s.cake or s.trace) for s in queues),
         "gred": any(s.red for s in queues),
         "cake": any(s.cake for s in queues),
-        "prio": any(s.trace for s in queues),
-        "fq": any(s.trace for s in queues),
+        "prio": played,
+        "fq": played,
         "netem": any(isinstance(s, Propagation) and s != Propagation(0, 0.0, 0.0) for s in shapes),
     }
     needed |= {s.discipline.kind: True for s in queues if s.discipline}
@@ -396,7 +397,7 @@ def _check_trace(ns: Namespaces, player: Player, peer: End) -> dict:
 
 def _burst(ns: Namespaces, player: Player, peer: End, size: int, after_s: float) -> tuple[int, int]:
     """Packets that were sent back to back, and those of them that did as the trace says."""
-    sender, receiver = _neighbours(ns, player.end, peer)
+    sender, receiver = neighbours(ns, player.end, peer)
     for _ in range(AGAIN):
         time.sleep(after_s)
         begun = time.monotonic_ns() - player.zero_ns
@@ -418,16 +419,16 @@ def _burst(ns: Namespaces, player: Player, peer: End, size: int, after_s: float)
             break
     sender.close()
     receiver.close()
-    return count, sum(_as_wanted(at, came.get(i)) for i, at in enumerate(wanted))
+    return count, sum(as_wanted(at, came.get(i)) for i, at in enumerate(wanted))
 
 
-def _as_wanted(wanted: int | None, came: int | None) -> bool:
+def as_wanted(wanted: int | None, came: int | None) -> bool:
     if wanted is None or came is None:
         return wanted == came
     return -EARLY_NS <= came - wanted <= LATE_NS
 
 
-def _neighbours(ns: Namespaces, end: End, peer: End) -> tuple[socket.socket, socket.socket]:
+def neighbours(ns: Namespaces, end: End, peer: End) -> tuple[socket.socket, socket.socket]:
     """Sockets at both ends of a link: nothing but the link is between them."""
     pair = []
     for at in (end, peer):

@@ -127,11 +127,22 @@ class Propagation:
 
 
 @dataclass(frozen=True)
+class Delays:
+    """A delay and losses that change over the time (delayer.py). Their file comes with the objects."""
+
+    file: Annotated[str, Matching("traces/[0-9a-f]{64}")]
+    entries: int  # parts of the time, and one for the end
+    period_ms: int  # from which on it begins anew
+    longest_us: int  # of the delays
+    seed: int  # of the losses: 64 bits, not 0
+
+
+@dataclass(frozen=True)
 class Unshaped:
-    """Nothing of either."""
+    """Nothing of these."""
 
 
-Shape = Bottleneck | Propagation | Unshaped
+Shape = Bottleneck | Propagation | Delays | Unshaped
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from . import netlink
-from .job import Bottleneck, Cake, Discipline, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
+from .job import Bottleneck, Cake, Delays, Discipline, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
 from .system import LIBC, Failure, mount, sh
 
 FOLDER, HOME = "/run/netns", "/proc/self/ns/net"
@@ -34,6 +34,7 @@ RED_IDLE = 1000 / 64 / math.log(2)
 SEGMENTS = "segments of {} bytes out and {} in"
 TIMES = ("target", "interval", "tupdate")
 ROOM = 1000  # packets that a queue has more than ever wait in it
+UNDER_WAY = 1_000_000  # packets on a way, at most
 MIDDLEBOX = (
     "add table {ip} lab\n"
     "add chain {ip} lab middlebox {{ type filter hook forward priority 0; }}\n"
@@ -177,17 +178,23 @@ def qdisc_commands(dev: str, shape: Shape, verb: str = "add") -> list[str]:
         return _bottleneck(dev, shape, verb)
     if isinstance(shape, Propagation):
         return _propagation(dev, shape, verb)
+    if isinstance(shape, Delays):
+        return _played(dev, UNDER_WAY, verb)  # delayer.py tells each packet's time
     return []
+
+
+def _played(dev: str, room: int, verb: str) -> list[str]:
+    """A program at the root tells when each packet leaves; so many wait at most."""
+    return [
+        f"qdisc {verb} dev {dev} root handle 1: prio bands 2 priomap {'0 ' * 16}".rstrip(),
+        f"qdisc {verb} dev {dev} parent 1:1 handle 10: fq limit {room} flow_limit {room} orphan_mask 0 "
+        "timer_slack 0 horizon 4200s horizon_drop",
+    ]
 
 
 def _bottleneck(dev: str, shape: Bottleneck, verb: str) -> list[str]:
     if shape.trace:  # player.py tells each packet's time, and drops what finds the queue full
-        room = shape.queue_packets + ROOM
-        return [
-            f"qdisc {verb} dev {dev} root handle 1: prio bands 2 priomap {'0 ' * 16}".rstrip(),
-            f"qdisc {verb} dev {dev} parent 1:1 handle 10: fq limit {room} flow_limit {room} orphan_mask 0 "
-            "timer_slack 0 horizon 4200s horizon_drop",
-        ]
+        return _played(dev, shape.queue_packets + ROOM, verb)
     if shape.cake:  # with an overhead it counts from the IP header on
         return [f"qdisc {verb} dev {dev} root handle 1: cake bandwidth {shape.rate_bps}bit {_cake(shape.cake)}"]
     rate = (

@@ -13,7 +13,6 @@ from functools import cache
 from typing import NamedTuple
 
 from .job import Bottleneck, End, Job
-from .job import Trace as Played
 from .net import Namespaces
 from .netlink import index_of
 from .system import Failure
@@ -60,34 +59,51 @@ def _done(what: str, code: int) -> int:
     return code
 
 
+class Program:
+    """A BPF object whose on_packet() tells when packets leave by a device with `prio`. With `close` it is gone."""
+
+    def __init__(self, file: str, sizes: dict[bytes, int]) -> None:
+        """`sizes`: entries of its maps."""
+        self.lib = libbpf()
+        opened = self.lib.bpf_object__open(file.encode())
+        if not opened:
+            raise Failure(f"player: {file}: {os.strerror(ctypes.get_errno())}")
+        self.object = ctypes.c_void_p(opened)
+        for name, entries in sizes.items():
+            _done("map", self.lib.bpf_map__set_max_entries(self._map(name), entries))
+        _done("load", self.lib.bpf_object__load(self.object))
+
+    def _map(self, name: bytes) -> ctypes.c_void_p:
+        return ctypes.c_void_p(self.lib.bpf_object__find_map_by_name(self.object, name))
+
+    def memory(self, name: bytes, size: int) -> mmap.mmap:
+        return mmap.mmap(self.lib.bpf_map__fd(self._map(name)), size)
+
+    def attach(self, ns: Namespaces, end: End) -> None:
+        program = ctypes.c_void_p(self.lib.bpf_object__find_program_by_name(self.object, b"on_packet"))
+        with ns.enter(end.node):
+            hook = _Hook(ctypes.sizeof(_Hook), index_of(end.dev), BPF_TC_CUSTOM, ROOT_CLASS)
+            options = _Options(ctypes.sizeof(_Options), self.lib.bpf_program__fd(program))
+            _done(f"{end.dev}", self.lib.bpf_tc_attach(ctypes.byref(hook), ctypes.byref(options)))
+
+    def close(self) -> None:
+        self.lib.bpf_object__close(self.object)
+
+
 class Player:
     """One direction of a link that plays its trace. With `close` the link has none."""
 
     def __init__(self, ns: Namespaces, end: End, objects: str) -> None:
         assert isinstance(end.shape, Bottleneck) and end.shape.trace
         self.end, self.shape, self.played = end, end.shape, end.shape.trace
-        self.trace = Trace(_read(self.played, objects), self.shape.queue_packets)
-        lib = libbpf()
-        opened = lib.bpf_object__open(f"{objects}/player.bpf.o".encode())
-        if not opened:
-            raise Failure(f"player: {objects}/player.bpf.o: {os.strerror(ctypes.get_errno())}")
-        self.object = ctypes.c_void_p(opened)
-        maps = {
-            name: ctypes.c_void_p(lib.bpf_object__find_map_by_name(self.object, name))
-            for name in (b"trace", b"leaves", b"players")
-        }
-        _done("map", lib.bpf_map__set_max_entries(maps[b"trace"], self.played.entries))
-        _done("map", lib.bpf_map__set_max_entries(maps[b"leaves"], self.shape.queue_packets))
-        _done("load", lib.bpf_object__load(self.object))
-        with mmap.mmap(lib.bpf_map__fd(maps[b"trace"]), 8 * self.played.entries) as memory:
+        self.trace = Trace(brought(self.played.file, objects, 8 * self.played.entries), self.shape.queue_packets)
+        sizes = {b"trace": self.played.entries, b"leaves": self.shape.queue_packets}
+        self.program = Program(f"{objects}/player.bpf.o", sizes)
+        with self.program.memory(b"trace", 8 * self.played.entries) as memory:
             memory[:] = self.trace.data
-        self.control = mmap.mmap(lib.bpf_map__fd(maps[b"players"]), CONTROL.size)
+        self.control = self.program.memory(b"players", CONTROL.size)
         self.begin(time.monotonic_ns())
-        program = ctypes.c_void_p(lib.bpf_object__find_program_by_name(self.object, b"on_packet"))
-        with ns.enter(end.node):
-            hook = _Hook(ctypes.sizeof(_Hook), index_of(end.dev), BPF_TC_CUSTOM, ROOT_CLASS)
-            options = _Options(ctypes.sizeof(_Options), lib.bpf_program__fd(program))
-            _done(f"{end.dev}", lib.bpf_tc_attach(ctypes.byref(hook), ctypes.byref(options)))
+        self.program.attach(ns, end)
 
     def begin(self, zero_ns: int) -> None:
         """The trace begins then, of CLOCK_MONOTONIC: no packet may be in the queue."""
@@ -99,7 +115,7 @@ class Player:
 
     def close(self) -> None:
         self.control.close()
-        libbpf().bpf_object__close(self.object)
+        self.program.close()
 
 
 def play(job: Job, ns: Namespaces, objects: str) -> list[Player]:
@@ -107,14 +123,15 @@ def play(job: Job, ns: Namespaces, objects: str) -> list[Player]:
     return [Player(ns, end, objects) for end in job.ends if isinstance(end.shape, Bottleneck) and end.shape.trace]
 
 
-def _read(played: Played, objects: str) -> bytes:
+def brought(file: str, objects: str, size: int) -> bytes:
+    """A trace that came with the objects."""
     try:
-        with open(f"{objects}/{played.file}", "rb") as f:
+        with open(f"{objects}/{file}", "rb") as f:
             data = f.read()
     except OSError as e:
-        raise Failure(f"{played.file}: {e.strerror}") from None
-    if len(data) != 8 * played.entries or not data:
-        raise Failure(f"{played.file}: {len(data)} bytes are not {played.entries} times")
+        raise Failure(f"{file}: {e.strerror}") from None
+    if len(data) != size or not data:
+        raise Failure(f"{file}: {len(data)} bytes are not {size}")
     return data
 
 

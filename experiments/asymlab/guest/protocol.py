@@ -42,6 +42,7 @@ class Check(Enum):
     DISCIPLINE = "queue of", "as tc has it"
     NETEM = "losses and delays behind", "as netem has them"
     TRACE = "trace of", "packets at their time"
+    DELAYS = "delays and losses of", "packets at their time"
     CARRIED = "at most carried by", "bytes"
     SLOTS = "groups of packets behind", "us"
     BURST = "trains of 0.99 and 1.01 bursts at", "those that lose packets"

@@ -28,6 +28,7 @@ from .capture import Capture
 from .check import NO_NETEM, carried, check_slots, missing, qdiscs_missing, self_check
 from .controllers import Cgroup, Controllers, Record, in_cgroup
 from .counters import Loads, memory_check, netstat, snapshot
+from .delayer import Delayer, check_delays, delay
 from .job import Autorate as FromPings
 from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, add_nodes, build_network, change_path, coalesce, send_ect1
@@ -72,20 +73,21 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
             if job.thin is not None and job.thin_on:
                 with ns.enter(job.node_of(job.thin_on)):
                     controllers.thin(job.thin, job.thin_on)
-            players = play(job, ns, objects)
+            players, delayers = play(job, ns, objects), delay(job, ns, objects)
         except Failure:
             if lacks := [lack for lack in qdiscs_missing(job, ns) if not (record.lasts and lack == NO_NETEM)]:
                 raise _cannot_run(lacks) from None
             raise
-        for player in players:
-            cleanup.callback(player.close)
+        played: tuple[Player | Delayer, ...] = (*players, *delayers)
+        for way in played:
+            cleanup.callback(way.close)
         reached("network built")
         print("first packet", flush=True)
         checks = [*self_check(job, ns, players, relay.devices if relay else ()), *police(job, ns)]
         coalesce(job, ns)
-        checks += check_slots(job, ns)
+        checks += [*check_slots(job, ns), *check_delays(job, ns, delayers)]
         reached("self-check made")
-        running = _start(job, ns, controllers, audit, players, out, cleanup, relay)
+        running = _start(job, ns, controllers, audit, played, out, cleanup, relay)
         reached("tracing")
         zero, marks = _play(running)
         if running.capture:
@@ -128,7 +130,7 @@ class Running:
     ns: Namespaces
     controllers: Controllers
     audit: Audit | None
-    players: list[Player]
+    players: tuple[Player | Delayer, ...]
     traffic: Traffic
     background: Background
     tracer: Tracer
@@ -164,7 +166,7 @@ def _start(
     ns: Namespaces,
     controllers: Controllers,
     audit: Audit | None,
-    players: list[Player],
+    players: tuple[Player | Delayer, ...],
     out: str,
     cleanup: contextlib.ExitStack,
     relay: Any,

@@ -18,7 +18,24 @@ from .opportunities import BYTES, LENGTH_MAX
 from .programs import HOSTS_MAX, PROGRAMS_MAX, Host, Pack, Program
 from .programs import check as check_programs
 from .quantities import Name, Rate, Share, Sysctl, Time, Value, short
-from .queues import RULES, Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Trace, Uplink, or_word
+from .queues import (
+    RULES,
+    Cake,
+    Codel,
+    DelayTrace,
+    DualPi2,
+    Fq,
+    FqCodel,
+    Model,
+    Pie,
+    Policer,
+    Red,
+    Rewrite,
+    Strip,
+    Trace,
+    Uplink,
+    or_word,
+)
 from .reasons import ID, TITLE
 
 PORTS = 65536 - FLOW_PORT
@@ -31,26 +48,6 @@ Ecn = Annotated[bool | Literal["accurate"], *or_word("accurate")]
 ROUNDED = 0.02  # of RED's probability, at most, in the kernel
 RETURN_MIN = 0.015  # share of probes: fewer, and more often than not none of 50 comes back
 BIN_MS = 100  # of the traces' series; windows are whole bins
-
-
-class Strip(Model):
-    """A middlebox that takes TCP options away: it writes NOPs over them."""
-
-    kinds: list[Annotated[int, Field(ge=2, le=255)]] = Field(
-        min_length=1, description="Option kinds to take away. Kinds 0 and 1 are padding."
-    )
-    syn: bool = Field(description="Whether SYN segments lose them as well.")
-
-
-class Rewrite(Model):
-    """A middlebox that writes 16 bits into a TCP option of every segment that has it.
-
-    It writes an MSS (kind 2, offset 2) only where the new one is smaller.
-    """
-
-    kind: int = Field(ge=2, le=255, description="Option kind.")
-    offset: int = Field(ge=2, le=38, description="Place of the write, in bytes from the option's first byte.")
-    value: int = Field(ge=0, le=0xFFFF, description="The 16 bits.")
 
 
 class Direction(Model):
@@ -73,9 +70,13 @@ class Direction(Model):
     dualpi2: DualPi2 | None = Field(None, description="The queue is DualPI2: two of them, one for L4S.")
     trace: Trace = Field(
         None,
-        description="In place of `rate`: the name of a file in Mahimahi's format, with the times at which the link may "
-        "deliver 1500 bytes, or a table [`trace`](#trace). A name that is not absolute begins at the folder of the "
-        "scenario.",
+        description="In place of `rate`: the name of a [file](#a-link-that-changes-all-the-time) in Mahimahi's format, "
+        "or a table [`trace`](#trace). A name begins at the folder of the scenario.",
+        json_schema_extra={"without": "none"},
+    )
+    delay_trace: DelayTrace = Field(
+        None,
+        description="The name of a file with [more delay and loss](#delays-and-losses-that-change), which change.",
         json_schema_extra={"without": "none"},
     )
     loss: Share = Field(0.0, description="Share of packets that are lost at random, behind the queue.")

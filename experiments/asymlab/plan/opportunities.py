@@ -103,6 +103,11 @@ class Opportunities:
 
 def read(file: Path) -> Opportunities:
     """LabError (one line) if it is no trace. It is read once, as long as it does not change."""
+    return _read(file, *identity(file))
+
+
+def identity(file: Path) -> tuple[int, int, int]:
+    """By it a trace's file is the one that was read. LabError if there is none."""
     try:
         about = os.stat(file)
     except (OSError, ValueError) as e:  # a name with a NUL
@@ -111,7 +116,7 @@ def read(file: Path) -> Opportunities:
         raise LabError(f"{file}: not a regular file")
     if about.st_size > FILE_MAX:
         raise LabError(f"{file}: {about.st_size} bytes, more than the {FILE_MAX} that a trace may have")
-    return _read(file, about.st_ino, about.st_mtime_ns, about.st_size)
+    return about.st_ino, about.st_mtime_ns, about.st_size
 
 
 @cache
@@ -154,18 +159,18 @@ def of(ms: np.ndarray, count: np.ndarray) -> Opportunities:
     return Opportunities(hashlib.sha256(packed).hexdigest(), ms, count)
 
 
-def keep(trace: Opportunities) -> Path:
-    """Its file among those that guests take."""
-    file = TRACES / trace.digest
+def keep(digest: str, packed: bytes) -> str:
+    """The name of its file among those that guests take."""
+    file = TRACES / digest
     if not file.exists():
         try:
             TRACES.mkdir(parents=True, exist_ok=True)
             with tempfile.NamedTemporaryFile(dir=TRACES, delete=False) as part:
-                part.write(trace.pack())
+                part.write(packed)
             os.replace(part.name, file)
         except OSError as e:
             raise LabError(f"{TRACES}: {e.strerror}") from None
-    return file
+    return f"traces/{digest}"
 
 
 def kept(digest: str) -> Opportunities | None:

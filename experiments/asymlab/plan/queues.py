@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A link's queue, and the trace that it plays: keys of `forward` and `reverse`."""
+"""A link's queue, the trace that it plays, and what is behind it: keys of `forward` and `reverse`."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
+from .delays import Delays
 from .opportunities import LENGTH_MAX, Opportunities
 from .quantities import Rate, Share, Time, short
 from .synthetic import Kind
@@ -27,7 +28,14 @@ def _trace(value: Any) -> Opportunities | None:
     raise ValueError(f"{short(value)} is not the name of a file")
 
 
+def _delays(value: Any) -> Delays | None:
+    if isinstance(value, Delays):
+        return value
+    raise ValueError(f"{short(value)} is not the name of a file")
+
+
 Trace = Annotated[Any, BeforeValidator(_trace), WithJsonSchema({"type": "string"})]  # Opportunities | None
+DelayTrace = Annotated[Any, BeforeValidator(_delays), WithJsonSchema({"type": "string"})]  # Delays | None
 
 
 def or_word(word: str) -> tuple[BeforeValidator, WithJsonSchema]:
@@ -51,19 +59,25 @@ ISOLATIONS: tuple[Isolation, ...] = get_args(Isolation)
 
 
 class Synthetic(Model):
-    """In place of a file's name, a trace that is made: random, and the same from the same seed on any machine.
+    """In place of a file's name, a trace that is made: random, and the same from the same seed on any machine."""
 
-    `lte` has a rate that walks at random, with outages: Sprout's model of a cellular link. `radio` is `lte` without
-    outages. `leo` has another rate each 15 s, and before it nothing for 40 to 160 ms. `wifi` sends an aggregate each 2
-    to 10 ms.
-    """
-
-    kind: Kind = Field(description="The model.")
+    kind: Kind = Field(description="The [model](#a-link-that-changes-all-the-time).")
     rate: Rate = Field(description="Mean of the trace.")
     length: Time = Field(
         ge=10**6, le=LENGTH_MAX * 1000, multiple_of=1000, description="From then on the trace begins anew. In whole ms."
     )
     seed: int = Field(1, ge=0, lt=2**63, description="Another one makes another trace.")
+    delay: bool = Field(
+        False,
+        description="For `leo`, in place of `delay_trace`: with each rate comes another delay, 0 to 30 ms, and 5 % of "
+        "packets are lost for 200 ms.",
+    )
+
+    @model_validator(mode="after")
+    def _beams(self) -> Self:
+        if self.delay and self.kind != "leo":
+            raise ValueError(f"delay: {self.kind} has none, only leo")
+        return self
 
 
 class Red(Model):
@@ -210,6 +224,26 @@ class Policer(Model):
         if self.burst * 8 > POLICER_FULL_S * self.rate:
             raise ValueError(f"burst: {self.burst} bytes take longer than {POLICER_FULL_S} s at the rate")
         return self
+
+
+class Strip(Model):
+    """A middlebox that takes TCP options away: it writes NOPs over them."""
+
+    kinds: list[Annotated[int, Field(ge=2, le=255)]] = Field(
+        min_length=1, description="Option kinds to take away. Kinds 0 and 1 are padding."
+    )
+    syn: bool = Field(description="Whether SYN segments lose them as well.")
+
+
+class Rewrite(Model):
+    """A middlebox that writes 16 bits into a TCP option of every segment that has it.
+
+    It writes an MSS (kind 2, offset 2) only where the new one is smaller.
+    """
+
+    kind: int = Field(ge=2, le=255, description="Option kind.")
+    offset: int = Field(ge=2, le=38, description="Place of the write, in bytes from the option's first byte.")
+    value: int = Field(ge=0, le=0xFFFF, description="The 16 bits.")
 
 
 class Uplink(Model):

@@ -11,10 +11,10 @@ from .. import LabError
 from ..paths import REPO
 from ..table import Markup, left, markdown
 from .crossing import Background, Flow
-from .model import Change, Direction, Hop, PathSpec, Rewrite, Run, Scenario, Strip
+from .model import Change, Direction, Hop, PathSpec, Run, Scenario
 from .programs import Content, Host, Pack, Program
 from .quantities import RATE_MAX, RATE_MIN, RATE_UNITS, TIME_MAX, TIME_UNITS, written
-from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Synthetic, Uplink
+from .queues import Cake, Codel, DualPi2, Fq, FqCodel, Model, Pie, Policer, Red, Rewrite, Strip, Synthetic, Uplink
 
 PAGE = REPO / "docs" / "scenarios.md"
 BEGIN, ENDING = "<!-- asymlab reference --record -->", "<!-- end -->"

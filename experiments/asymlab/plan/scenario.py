@@ -21,10 +21,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from .. import LabError
-from . import groups, keys, opportunities, programs, synthetic
+from . import delays, groups, keys, opportunities, programs, synthetic
 from .anyone import named
 from .base import Source, changed, sources
 from .crossing import Background, Flow
+from .delays import Delays
 from .groups import Wrong
 from .model import BIN_MS, Change, Direction, Scenario
 from .objects import File
@@ -144,21 +145,36 @@ def _checked(tree: dict[str, Any], source: Source) -> tuple[Scenario, dict[str, 
 
 
 def _read_traces(plain: dict[str, Any], places: dict[str, str], source: Source | None) -> None:
-    """Each direction with a trace gets what its file has, and its mean rate."""
+    """Each direction gets what the files of its traces have, and with `trace` its mean rate."""
     path = plain.get("path")
     hops = path.get("hops") if isinstance(path, dict) else None
     found = [("path", path)] + [(f"path.hops.{n}", hop) for n, hop in enumerate(hops if isinstance(hops, list) else ())]
     for place, hop in found:
         for side in ("forward", "reverse"):
-            if not isinstance(hop, dict) or not isinstance(way := hop.get(side), dict):
-                continue
-            if not isinstance(way.get("trace"), str | dict):
-                continue
-            key = f"{places.get(place, place)}.{side}"
-            if "rate" in way:
-                raise Wrong(key, "must have either rate or trace")
-            trace = _trace(f"{key}.trace", way["trace"], source)
-            hop[side] = way | {"trace": trace, "rate": f"{trace.rate_bps}bit"}
+            if isinstance(hop, dict) and isinstance(way := hop.get(side), dict):
+                hop[side] = way | _traces(f"{places.get(place, place)}.{side}", way, source)
+
+
+def _traces(key: str, way: dict[str, Any], source: Source | None) -> dict[str, Any]:
+    """A direction's keys that change with its traces."""
+    new: dict[str, Any] = {}
+    said, delay_trace = way.get("trace"), way.get("delay_trace")
+    if isinstance(said, str | dict):
+        if "rate" in way:
+            raise Wrong(key, "must have either rate or trace")
+        trace = _trace(f"{key}.trace", said, source)
+        new = {"trace": trace, "rate": f"{trace.rate_bps}bit"}
+        if isinstance(said, dict) and said.get("delay"):
+            if delay_trace is not None:
+                raise Wrong(key, "must have either trace.delay or delay_trace")
+            new["delay_trace"] = _beams(Synthetic.model_validate(said))
+    if isinstance(delay_trace, str):
+        assert source
+        try:
+            new["delay_trace"] = delays.read(source.beside(f"{key}.delay_trace", delay_trace))
+        except LabError as e:
+            raise Wrong(f"{key}.delay_trace", str(e)) from None
+    return new
 
 
 def _trace(key: str, said: str | dict[str, Any], source: Source | None) -> Opportunities:
@@ -167,7 +183,7 @@ def _trace(key: str, said: str | dict[str, Any], source: Source | None) -> Oppor
             assert source
             trace = opportunities.read(source.beside(key, said))
         else:
-            trace = _made(said)
+            trace = _made(Synthetic.model_validate(said))
     except LabError as e:
         raise Wrong(key, str(e)) from None
     except ValidationError as e:
@@ -178,17 +194,21 @@ def _trace(key: str, said: str | dict[str, Any], source: Source | None) -> Oppor
     return trace
 
 
-def _made(said: dict[str, Any]) -> Opportunities:
-    made = Synthetic.model_validate(said)
-    return synthetic.of_kind(made.kind, made.rate, made.length // 1000, made.seed)
+def _made(table: Synthetic) -> Opportunities:
+    return synthetic.of_kind(table.kind, table.rate, table.length // 1000, table.seed)
 
 
-def synthesize(kind: str, rate: str, length: str, seed: int) -> Opportunities:
-    """The trace of a table `trace` with these values. LabError: one of them is wrong."""
+def _beams(table: Synthetic) -> Delays:
+    return synthetic.beams(table.length // 1000, table.seed)
+
+
+def synthesize(kind: str, rate: str, length: str, seed: int, delay: bool) -> Opportunities | Delays:
+    """The trace of a table `trace` with these values; `delay`: its delays. LabError: one of them is wrong."""
+    said = {"kind": kind, "rate": rate, "length": length, "seed": seed, "delay": delay}
     try:
-        return _made({"kind": kind, "rate": rate, "length": length, "seed": seed})
+        return (_beams if delay else _made)(Synthetic.model_validate(said))
     except ValidationError as e:
-        raise LabError(": ".join(explained(e, Synthetic))) from None
+        raise LabError(": ".join(filter(None, explained(e, Synthetic)))) from None
 
 
 # --- sweeps -------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def ack_packet(rate_bps: int, mtu: int, clock_factor: int, more: int) -> int:
 
 def bottleneck(direction: Direction, largest: int, usual: int, clock_factor: int) -> job.Bottleneck:
     if trace := direction.trace:
-        played = job.Trace(f"traces/{opportunities.keep(trace).name}", len(trace.ms), trace.period_ms)
+        played = job.Trace(opportunities.keep(trace.digest, trace.pack()), len(trace.ms), trace.period_ms)
         return job.Bottleneck(trace.peak_bps(), largest, largest, direction.queue, trace=played)
     red = _red(direction.red, direction.queue, usual) if direction.red else None
     burst = bucket(direction.rate, largest, clock_factor)
@@ -99,6 +99,14 @@ def propagation(direction: Direction, extra: int = 0, slot_us: int = 0) -> job.P
         direction.disorder,
         slot_us,
     )
+
+
+def delays(direction: Direction, seed: int) -> job.Delays | job.Unshaped:
+    """`seed`: of its losses."""
+    if not (trace := direction.delay_trace):
+        return job.Unshaped()
+    file = opportunities.keep(trace.digest, trace.pack())
+    return job.Delays(file, len(trace.parts), trace.period_ms, trace.longest_us, seed)
 
 
 # --- trains --------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ lte     Sprout's model of a cellular link (Winstein et al., NSDI 2013, section 3
         whose rate walks at random, by 40 % of its mean in a second. At 0 it stays for a second on average: an outage.
 radio   lte without outages: its rate stays above a quarter of its first one.
 leo     A satellite's beam changes each 15 s (Mohan et al., WWW 2024): nothing passes for 40 to 160 ms, then the link
-        has another rate, half to one and a half of the mean. Within the 15 s the rate is steady.
+        has another rate, half to one and a half of the mean. Within the 15 s the rate is steady. beams(): with it comes
+        another delay, up to 30 ms more, and for its first 200 ms packets are lost.
 wifi    The medium is shared: a station gets it each 2 to 10 ms and then sends all that it may at once, an aggregate of
         at most 64 packets.
 """
@@ -20,7 +21,8 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from . import opportunities
+from . import delays, opportunities
+from .delays import Delays
 from .opportunities import BYTES, Opportunities
 
 Kind = Literal["lte", "radio", "leo", "wifi"]
@@ -28,6 +30,7 @@ KINDS: tuple[str, ...] = get_args(Kind)
 STEP_MS = 20  # of the random walk
 RADIO_LEAST = 0.25  # of the first rate
 BEAM_MS, SILENT_MS = 15_000, (40, 160)
+FARTHER_US, HANDOVER_MS, HANDOVER_LOSS = 30_000, 200, 0.05
 ACCESS_MS, AGGREGATE_MAX = (2, 10), 64
 
 
@@ -91,6 +94,16 @@ def _leo(rng: Random, per_ms: float, length_ms: int) -> Iterator[tuple[int, int]
             credit += scale * share
             yield ms, int(credit)
             credit -= int(credit)
+
+
+def beams(length_ms: int, seed: int) -> Delays:
+    """The delays and losses that may go with `leo`."""
+    rng, parts = Random(f"leo delay {seed}"), list[tuple[int, int, int]]()
+    for begin in range(0, length_ms, BEAM_MS):
+        delay_us = rng.randint(0, FARTHER_US)
+        parts += [(begin, delay_us, delays.lost_of(HANDOVER_LOSS)), (begin + HANDOVER_MS, delay_us, 0)]
+    parts = [part for part in parts if part[0] < length_ms]
+    return delays.of(*zip(*parts, (length_ms, 0, 0)))
 
 
 def _wifi(rng: Random, per_ms: float, length_ms: int) -> Iterator[tuple[int, int]]:

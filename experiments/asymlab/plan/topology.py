@@ -6,9 +6,9 @@
     source_i --- sw1 === wire1 --- sw2 === wire2 --- sw3 --- sink_i
 
 The bottleneck queues (tbf + pfifo, or tbf + gred) stand at the switches, the propagation delays (netem) one node
-behind them: on a chain at the wires, on a dumbbell, which needs none, at the far switch. No TCP
-socket feeds either directly: else TCP's small-queue limit would hide the queue. One source and one
-sink host per [[flows]] entry, each on the switch of its choice.
+behind them: on a chain at the wires, on a dumbbell, which needs none, at the far switch. Delays by a trace have a node
+more, between the two. No TCP socket feeds any of them directly: else TCP's small-queue limit would hide the queue. One
+source and one sink host per [[flows]] entry, each on the switch of its choice.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from . import hosting, shapes
 from . import scenario as plan
 from .crossing import TIMESTAMPS, Background, Flow
 from .model import ACCEPTING, TCP_ECN
+from .network import Network
 from .objects import SUFFIX, File, data, shown
 from .scenario import BIN_MS, Case, Scenario
 
@@ -164,54 +165,14 @@ def _of_controllers(case: Case, controllers: list[job.Controller]) -> Iterator[j
 # --- the network ---------------------------------------------------------------------------
 
 
-class _Network:
-    """Links and routes in the order they are added: names and addresses follow from it."""
-
-    def __init__(self, mtu: int, ip: int) -> None:
-        self.mtu, self.ip = mtu, ip
-        self.links: list[job.Link] = []
-        self.routes: list[job.Route] = []
-        self.ends: dict[tuple[str, str], job.End] = {}  # (node, neighbour): the node's end of their link
-
-    def link(
-        self, a: str, b: str, ab: job.Shape, ba: job.Shape, offloads: bool = False, segment: int | None = None
-    ) -> None:
-        """`offloads` and `segment`: of a's end."""
-        k = len(self.links) + 1  # at most 136: 8 hops of two links, 60 entries of two hosts
-        prefix = f"fd77::{k:x}:" if self.ip == 6 else f"10.77.{k}."
-        self.ends[a, b], self.ends[b, a] = (
-            job.End(n, f"{n}-{m}", f"{prefix}{i}", f"02:00:00:00:{k:02x}:{i:02x}", shape, *own)
-            for i, n, m, shape, own in ((1, a, b, ab, (offloads, segment or 0)), (2, b, a, ba, ()))
-        )
-        self.links.append(job.Link(self.ends[a, b], self.ends[b, a], self.mtu))
-
-    def route(self, node: str, via: str, to: job.End) -> None:
-        """From a node by a neighbour to where an end is."""
-        network = to.addr.rsplit(":", 1)[0] + ":0/112" if self.ip == 6 else to.addr.rsplit(".", 1)[0] + ".0/30"
-        self._add_route(node, via, network)
-
-    def way_out(self, end: job.End, attrs: list[str]) -> None:
-        """A host's route to everywhere."""
-        self._add_route(end.node, end.dev.removeprefix(f"{end.node}-"), "default", " ".join(attrs))
-
-    def amend_way_out(self, end: job.End, attrs: list[str]) -> None:
-        """More attributes for that route."""
-        at = next(i for i, r in enumerate(self.routes) if (r.node, r.dst) == (end.node, "default"))
-        had = self.routes[at]
-        self.routes[at] = replace(had, attrs=" ".join(dict.fromkeys([*filter(None, [had.attrs]), *attrs])))
-
-    def _add_route(self, node: str, via: str, dst: str, attrs: str = "") -> None:
-        self.routes.append(job.Route(node, dst, self.ends[via, node].addr, self.ends[node, via].dev, attrs))
-
-
 Place = tuple[int, str]  # hop, from 1 on; direction
 
 
 class Hops:
     """The routers from left to right, with the queues and delays between them."""
 
-    def __init__(self, s: Scenario, network: _Network, clock_factor: int, node_us: int) -> None:
-        self.s, self.network, self.clock_factor = s, network, clock_factor
+    def __init__(self, s: Scenario, network: Network, seed: int, clock_factor: int, node_us: int) -> None:
+        self.s, self.network, self.seed, self.clock_factor = s, network, seed, clock_factor
         self.node_us = node_us if s.path.node_delay is None else s.path.node_delay
         self.specs = {
             (k, d): self._delayed(getattr(hop, d)) for k, hop in enumerate(s.path.chain, 1) for d in DIRECTIONS
@@ -259,21 +220,30 @@ class Hops:
                 largest, usual = min(largest, ack), header_bytes(self.s)
             self.queues[k, d] = shapes.bottleneck(spec, largest, usual, self.clock_factor)
             self.usual[k, d] = usual
-        forward, reverse = (self.queues[k, d] for d in DIRECTIONS)
-        if self.dumbbell:
-            way = [left, right]
-            self.network.link(left, right, forward, reverse)
-        else:
-            way = [left, f"wire{k}", right]
-            self.network.link(left, way[1], forward, shapes.propagation(self.specs[k, "reverse"]))
-            self.network.link(way[1], right, shapes.propagation(self.specs[k, "forward"]), reverse)
+        way = self._way(k, left, right)
+        shapes_of = [self._shapes(k, d, len(way)) for d in DIRECTIONS]
+        for (a, b), forward, reverse in zip(pairwise(way), shapes_of[0], shapes_of[1][::-1]):
+            self.network.link(a, b, forward, reverse)
         self.trunk += way[1:]
         self.queue_ends[k, "forward"], self.queue_ends[k, "reverse"] = ends[left, way[1]], ends[right, way[-2]]
-        self.delay_ends[k, "forward"] = [] if self.dumbbell else [(ends[way[1], right], 0)]
+        self.delay_ends[k, "forward"] = [] if self.dumbbell else [(ends[way[-2], right], 0)]
         self.delay_ends[k, "reverse"] = [] if self.dumbbell else [(ends[way[1], left], 0)]
         watched = (job.Watched(self.queue_ends[k, d].dev, self._mean_rate(k, d)) for d in DIRECTIONS)
         self.watch.append(job.Hop(f"hop {k}", *watched))
         self._add_middleboxes(k, {"forward": ends[way[1], left], "reverse": ends[way[-2], right]})
+
+    def _way(self, k: int, left: str, right: str) -> list[str]:
+        """The nodes of a hop: its switches, and what is between them."""
+        far = [f"far{k}"] if any(self.specs[k, d].delay_trace for d in DIRECTIONS) else []
+        wire = [] if self.dumbbell else [f"wire{k}"]
+        return [left, *far, *wire, right]
+
+    def _shapes(self, k: int, d: str, nodes: int) -> list[job.Shape]:
+        """Those of a direction's links, in the order in which a packet passes them."""
+        spec, seed = self.specs[k, d], random.Random(f"{self.seed} {k} {d}").getrandbits(64) | 1
+        wire = [] if self.dumbbell else [shapes.propagation(spec)]
+        far = [shapes.delays(spec, seed)] if nodes > 2 + len(wire) else []
+        return [self.queues[k, d], *far, *wire]
 
     def _mean_rate(self, k: int, d: str) -> int:
         """While the run measures, bit/s of its usual packets."""
@@ -352,10 +322,10 @@ class Builder:
 
     def __init__(self, s: Scenario, seed: int, clock_factor: int, node_us: int) -> None:
         self.s, self.rng = s, random.Random(seed)
-        self.network = _Network(s.path.mtu, s.ip)
+        self.network = Network(s.path.mtu, s.ip)
         self.common = OF_IP[s.ip] | COMMON
         self.of_host = {**self.common, **PROFILES[s.profile]}
-        self.hops = Hops(s, self.network, clock_factor, node_us)
+        self.hops = Hops(s, self.network, seed, clock_factor, node_us)
         # A router has no sockets to look a segment up for before it routes it.
         forwards = "net.ipv6.conf.all.forwarding" if s.ip == 6 else "net.ipv4.ip_forward"
         router = {forwards: 1, "net.ipv4.ip_early_demux": 0}
@@ -580,16 +550,14 @@ def job_objects(planned: job.Job, files: dict[str, File], types: Path | None) ->
         names.add("thin_router" if planned.thin_on else "thin")
     if isinstance(planned.uplink, job.Uplink):
         names |= {"uplink", "thin_router"}
-    traces = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
-    if planned.ect1:
-        names.add("ect1")
-    if traces:
-        names.add("player")
+    played = {end.shape.trace.file for end in planned.ends if isinstance(end.shape, job.Bottleneck) and end.shape.trace}
+    delays = {end.shape.file for end in planned.ends if isinstance(end.shape, job.Delays)}
+    names |= {name for name, needed in (("ect1", planned.ect1), ("player", played), ("delayer", delays)) if needed}
     if isinstance(planned, WithPrograms):
         names.add("connections")
     files_of = [BUILT / f"{name}{SUFFIX}" for name in names]
     content = {file.name: file.read_bytes() for file in files_of} | {
-        name: (BUILD / name).read_bytes() for name in traces
+        name: (BUILD / name).read_bytes() for name in played | delays
     }
     return dict(
         sorted((content | {f"{name}{file.brought}": data(file, types) for name, file in files.items()}).items())

@@ -93,6 +93,7 @@ def _whole(key: str, value: Any, folder: Path) -> Any:
     last, name = key.rpartition(".")[2], os.fspath(value) if isinstance(value, os.PathLike) else value
     if last == "base" and key.startswith(".cases.") and CASE.fullmatch(str(name)):
         return name  # of the same text
-    if isinstance(name, str) and (last in ("trace", "base") or last in ("controller", "object") and is_file(name)):
+    always, if_there = ("trace", "delay_trace", "base"), ("controller", "object")
+    if isinstance(name, str) and (last in always or last in if_there and is_file(name)):
         return str(folder / name)
     return name

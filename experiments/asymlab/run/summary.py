@@ -194,7 +194,7 @@ def check_line(run: Run) -> str:
         text = f"{numbers[0]:.2f} {unit} ({numbers[1]:.2f})" if len(numbers) == 2 else row.measured or "not measured"
         parts.append(f"{row.kind.value[0]} {row.of} {text}")
     queues = all(row.ok for row in rows if row.kind in (Check.QUEUE, Check.RED, Check.CAKE, Check.DISCIPLINE))
-    if traces := [row.ok for row in rows if row.kind in (Check.TRACE, Check.CARRIED)]:
+    if traces := [row.ok for row in rows if row.kind in (Check.TRACE, Check.CARRIED, Check.DELAYS)]:
         parts.append(f"packets {'at the times of' if all(traces) else 'NOT by'} the trace")
     offload_row = next((row for row in rows if row.kind == Check.OFFLOADS), None)
     on = ", ".join(map(str, offload_row.measured)) if offload_row and isinstance(offload_row.measured, list) else ""
