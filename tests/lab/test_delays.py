@@ -103,6 +103,7 @@ def test_what_is_no_such_file(tmp_path, scenario_file, text, reason):
         ({"delay_trace": "none", "trace": LEO | {"delay": True}}, "path.forward", "either trace.delay or delay_trace"),
         ({"trace": LEO | {"kind": "lte", "delay": True}}, "path.forward.trace.delay", "lte has none, only leo"),
         ({"trace": LEO | {"delay": 1}}, "path.forward.trace.delay", "must be true or false"),
+        ({"ecn_codepoint": "bleach"}, "path.forward.ecn_codepoint", "'bleached' or 'remarked'"),
     ],
 )
 def test_what_does_not_go(scenario_file, way, key, reason):
@@ -169,7 +170,7 @@ def test_a_hop_has_one_more_node_and_no_other_hop_has(scenario_file):
 
 def test_a_job_without_is_as_it_was(scenario_file):
     text = json.dumps(dump(jobs_of(scenario_file(hops=[hop(), hop()]))))
-    assert not any(word in text for word in ("far", "longest_us"))
+    assert not any(word in text for word in ("far", "codepoint", "longest_us"))
 
 
 # --- what a way does ------------------------------------------------------------------------

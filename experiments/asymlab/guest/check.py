@@ -70,7 +70,11 @@ def missing(job: Job, ns: Namespaces, objects: str) -> list[str]:
 
 
 def _tools_missing(job: Job) -> list[str]:
-    tools = {*TOOLS, *(c.loader for c in job.controllers), *(["nft"] if job.strips or job.rewrites else [])}
+    tools = {
+        *TOOLS,
+        *(c.loader for c in job.controllers),
+        *(["nft"] if job.strips or job.rewrites or job.codepoints else []),
+    }
     lacks = [f"{tool}: not installed" for tool in sorted(tools) if not shutil.which(tool)]
     if not os.path.exists("/sys/kernel/btf/vmlinux"):
         lacks.append("kernel without BTF (CONFIG_DEBUG_INFO_BTF): no struct_ops, no tracing")

@@ -200,6 +200,15 @@ class Rewrite:
 
 
 @dataclass(frozen=True)
+class Codepoint:
+    """A router that changes the ECN field in what comes in by a device: ECT and CE go, or ECT(1) becomes ECT(0)."""
+
+    node: Name
+    dev: Device
+    how: Literal["bleached", "remarked"]
+
+
+@dataclass(frozen=True)
 class Policer:
     """Drops packets that come in by a device, behind the queue of its peer, above a rate and a burst."""
 
@@ -390,6 +399,7 @@ class Job:
     thin: Parameters | None = None  # of `asymcc thin`, at all receivers; None: no ACKs are thinned
     thin_on: Device | None = None  # not there, but where a router's packets leave by this device
     policers: list[Policer] = field(default_factory=list)
+    codepoints: list[Codepoint] = field(default_factory=list)
     uplink: Uplink | Autorate | None = None
     ect1: list[Device] = field(default_factory=list)  # of hosts whose controllers send ECT(1): bpf/tools/ect1.bpf.c
 

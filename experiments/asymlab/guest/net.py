@@ -16,7 +16,20 @@ from collections.abc import Callable, Collection
 from functools import partial
 
 from . import netlink
-from .job import Bottleneck, Cake, Delays, Discipline, End, Job, NewMtu, NewShape, Propagation, Rewrite, Shape
+from .job import (
+    Bottleneck,
+    Cake,
+    Codepoint,
+    Delays,
+    Discipline,
+    End,
+    Job,
+    NewMtu,
+    NewShape,
+    Propagation,
+    Rewrite,
+    Shape,
+)
 from .system import LIBC, Failure, mount, sh
 
 FOLDER, HOME = "/run/netns", "/proc/self/ns/net"
@@ -35,6 +48,7 @@ SEGMENTS = "segments of {} bytes out and {} in"
 TIMES = ("target", "interval", "tupdate")
 ROOM = 1000  # packets that a queue has more than ever wait in it
 UNDER_WAY = 1_000_000  # packets on a way, at most
+ECN = {"bleached": "{ip} ecn != not-ect {ip} ecn set not-ect", "remarked": "{ip} ecn ect1 {ip} ecn set ect0"}
 MIDDLEBOX = (
     "add table {ip} lab\n"
     "add chain {ip} lab middlebox {{ type filter hook forward priority 0; }}\n"
@@ -310,6 +324,11 @@ def rewriter(rewrite: Rewrite, ip: str) -> str:
     return MIDDLEBOX.format(ip=ip, dev=rewrite.dev, rule=rule)
 
 
+def recoder(codepoint: Codepoint, ip: str) -> str:
+    """nft commands: the ECN field is another in what comes in by a device. nft mends IPv4's checksum."""
+    return MIDDLEBOX.format(ip=ip, dev=codepoint.dev, rule=ECN[codepoint.how].format(ip=ip))
+
+
 # --- the whole -----------------------------------------------------------------------------
 
 
@@ -336,6 +355,9 @@ def build_network(job: Job, ns: Namespaces, there: Collection[str]) -> None:
     for rewrite in job.rewrites:
         with ns.enter(rewrite.node):
             sh("nft", "-f", "-", text=rewriter(rewrite, ip))
+    for codepoint in job.codepoints:
+        with ns.enter(codepoint.node):
+            sh("nft", "-f", "-", text=recoder(codepoint, ip))
 
 
 def _build_links(job: Job, ns: Namespaces, there: Collection[str]) -> None:

@@ -105,6 +105,11 @@ class Direction(Model):
         None, description="A policer behind the queue, which drops what is above its own rate and burst."
     )
     strip: Strip | None = Field(None, description="A middlebox that takes TCP options away.")
+    ecn_codepoint: Literal["bleached", "remarked"] | None = Field(
+        None,
+        description="The router behind the queue changes the ECN field. `bleached`: ECT and CE become Not-ECT. "
+        "`remarked`: ECT(1) becomes ECT(0).",
+    )
     rewrite: list[Rewrite] = Field([], max_length=8, description="Middleboxes that write into TCP options.")
 
     @model_validator(mode="after")

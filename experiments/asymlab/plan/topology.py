@@ -197,6 +197,7 @@ class Hops:
         self.watch: list[job.Hop] = []
         self.strips: list[job.Strip] = []
         self.rewrites: list[job.Rewrite] = []
+        self.codepoints: list[job.Codepoint] = []
         self.policers: list[job.Policer] = []
         for k, (left, right) in enumerate(pairwise(self.switches), 1):
             self._add(k, left, right)
@@ -262,6 +263,8 @@ class Hops:
                 self.policers.append(policer)
             if spec.strip:
                 self.strips.append(job.Strip(entry.node, entry.dev, **spec.strip.model_dump()))
+            if spec.ecn_codepoint:
+                self.codepoints.append(job.Codepoint(entry.node, entry.dev, spec.ecn_codepoint))
             self.rewrites += [job.Rewrite(entry.node, entry.dev, **r.model_dump()) for r in spec.rewrite]
 
     def add_hosts(
@@ -496,6 +499,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
         verify=s.run.verify,
         thin=None if s.thin is None else {"thins": 1, **{k: v for k, v in s.thin.items() if k != "at"}},
         policers=built.hops.policers,
+        codepoints=built.hops.codepoints,
         uplink=_uplink(built),
         ect1=_ect1(built, {flow.src for flow in l4s}),
         thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,
