@@ -6,15 +6,20 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from asymlab.palette import BLACK
+from asymlab.palette import BLACK, ORANGE
 from asymlab.report import drawing
 from asymlab.results import metrics
 
 from . import measures
 
-ROWS = ("nothing", "CAKE, thin", "uplink")
-LABELS = {"CAKE, thin": "CAKE told 80 %, ACKs thinned", "uplink": "asymcc uplink"}
+ROWS = {
+    "nothing": ("UL-LEO", {"title": "nothing"}),
+    "CAKE told 80 %, ACKs thinned": ("UL-LEO", {"title": "CAKE, thin"}),
+    "cake-autorate's law": ("UL-LEO-AUTORATE", {}),
+    "asymcc uplink": ("UL-LEO", {"title": "uplink"}),
+}
 TRACE = 1
+MOST = 40  # Mbit/s: a rate that is not found yet is none
 MBIT = 1e6
 
 
@@ -35,23 +40,32 @@ def capacity(run) -> tuple[np.ndarray, np.ndarray]:
     return seconds, np.array(room) * metrics.BYTES * 8 / MBIT
 
 
+def shaped(run) -> tuple[np.ndarray, np.ndarray]:
+    """The time of each tick, and the rate that is found by then, Mbit/s."""
+    found = run.uplink[run.uplink["rate"] < MOST * MBIT]
+    return found["t"], found["rate"] / MBIT
+
+
 def over_time(results):
     """A row for each: what passes the modem, and how long its queue is."""
-    figure = Figure(figsize=(9, 7))
+    figure = Figure(figsize=(9, 9))
     axes = figure.subplots(len(ROWS), 2, sharex=True, sharey="col")
-    for (left, right), row in zip(axes, ROWS):
-        runs = results.valid("UL-LEO", title=row, profile="tuned", path__hops__0__reverse__trace__seed=TRACE)
+    for (left, right), (title, (case, keys)) in zip(axes, ROWS.items()):
+        runs = results.valid(case, profile="tuned", path__hops__0__reverse__trace__seed=TRACE, **keys)
         if not runs:
             return None
         left.step(*capacity(runs[0]), where="post", color=BLACK, linewidth=1, linestyle=":", label="capacity")
         left.plot(*passed(runs[0]), linewidth=0.8, label="passed")
+        if runs[0].job.uplink:
+            left.plot(*shaped(runs[0]), color=ORANGE, linewidth=0.8, label="rate of the shaper")
         t, waits = measures.queues(runs[0])
         right.plot(t, 1e3 * waits, linewidth=0.8)
-        left.set_title(LABELS.get(row, row))
+        left.set_title(title)
         left.set_ylabel("Mbit/s")
+        left.set_ylim(0, MOST)
         right.set_ylabel("modem's queue, ms")
         right.set_ylim(0, 400)
-    axes[0][0].legend(loc="lower right")
+    axes[-1][0].legend(loc="upper left")
     for ax in axes[-1]:
         ax.set_xlabel("s")
     return drawing.Figure(
