@@ -14,7 +14,6 @@ from . import measures
 
 ROWS = {
     "nothing": ("UL-LEO", {"title": "nothing"}),
-    "CAKE told 80 %, ACKs thinned": ("UL-LEO", {"title": "CAKE, thin"}),
     "cake-autorate's law": ("UL-LEO-AUTORATE", {}),
     "asymcc uplink": ("UL-LEO", {"title": "uplink"}),
 }
@@ -48,7 +47,7 @@ def shaped(run) -> tuple[np.ndarray, np.ndarray]:
 
 def over_time(results):
     """A row for each: what passes the modem, and how long its queue is."""
-    figure = Figure(figsize=(9, 9))
+    figure = Figure(figsize=(9, 7))
     axes = figure.subplots(len(ROWS), 2, sharex=True, sharey="col")
     for (left, right), (title, (case, keys)) in zip(axes, ROWS.items()):
         runs = results.valid(case, profile="tuned", path__hops__0__reverse__trace__seed=TRACE, **keys)
