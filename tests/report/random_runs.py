@@ -15,6 +15,7 @@ from asymlab.plan.topology import plan_job
 from asymlab.report import papers
 from asymlab.report.judged import Results
 from asymlab.results import capture
+from asymlab.results.store import UPLINK_ROW
 from tests.report.madeup import packets_of_formosa
 
 ROWS = 400
@@ -109,6 +110,13 @@ class RandomRun:
     @property
     def goodput(self) -> np.ndarray:
         return self.table("goodput")
+
+    @property
+    def uplink(self) -> np.ndarray:
+        random, rows = self.random("uplink"), np.zeros(ROWS, UPLINK_ROW)
+        rows["t"] = np.sort(random.uniform(0, self.job.duration_s, ROWS))
+        rows["rate"] = random.uniform(1e6, 1e8, ROWS)
+        return rows
 
     def state(self, flow: int) -> np.ndarray:
         return self.table(f"state {flow}")
