@@ -13,7 +13,7 @@ from asymlab.machine.image import open_image
 from asymlab.plan import scenario
 from asymlab.run.tasks import plan_runs
 from tests.scenarios import CAPTURE, TUNED, hop
-from tests.shared import L4S, LAB_KERNELS, REPO, needs_l4s, run
+from tests.shared import L4S, LAB_KERNELS, REPO, counters, needs_l4s, run
 
 pytestmark = pytest.mark.lab
 
@@ -107,11 +107,16 @@ def test_ect1(scenario_file, tmp_path, kernel, how, ip):
 @needs_l4s
 @pytest.mark.parametrize("how", ["bleached", "remarked"])
 def test_prague_goes_on(scenario_file, how):
-    """Behind DualPI2. Without marks its losses cut it; as ECT(0) its data share the classic queue of the next hop."""
+    """Behind DualPI2. Bleached, its losses cut it, and no mark does. Remarked, a mark is a classic one."""
     way = {"rate": "20mbit", "queue": 100}
     hops = [hop(way | {"ecn_codepoint": how, "dualpi2": {}}), hop(way | {"dualpi2": {}})]
     more = {"flow": {"controller": "prague"}, "run": {"duration": "10s", "measure_from": "4s"}}
     r = run(scenario_file(CAPTURE, TUNED, more, mtu=1500, hops=hops), L4S)
     before, after = (fields((r.folder / f"{name}.pcap").read_bytes()) for name in ("forward", "forward-2"))
-    assert before[ECT1] > 1000 and r.metrics["hops"][0]["forward"]["utilisation"] > 0.8
     check_change(before, after, how)
+    c, forward = counters(r, "prague"), r.metrics["hops"][0]["forward"]
+    assert before[ECT1] > 1000 and c["cuts"] == c["timeouts"] == 0
+    if how == "bleached":
+        assert c["marked_acks"] == c["classic_cuts"] == 0 < c["losses"] and forward["utilisation"] > 0.95
+    else:  # a window that is halved and has no queue fills three quarters of the link
+        assert c["classic_cuts"] > 0 == c["losses"] and forward["utilisation"] == pytest.approx(0.75, abs=0.05)
