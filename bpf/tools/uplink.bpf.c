@@ -138,7 +138,7 @@ static inline u64 take(struct ring *r, u32 key, u32 *bytes)
 	return 0;
 }
 
-/* The queue that others found at that time; or last before, less what the modem, or the shaper's far end, has sent since then. */
+/* The queue that others found at that time; or last before, with what has come to it since, and without what has left it. */
 static __always_inline u64 known_queue(enum uplink_way way, u64 at_ns, u32 bytes)
 {
 	u64 capacity = told[way].capacity;

@@ -39,7 +39,7 @@
 #define RTT_LEAST 0.01
 #define RTT_MOST 1      /* s: a far end that answers late makes CAKE's queues no longer than by this */
 
-#define PATIENCE 10 /* RTTs by the margin: windows fill a rate that rises if more of them waits in CAKE */
+#define PATIENCE 10 /* times the margin, in RTTs: so much more may wait in CAKE, and windows fill a rate that rises */
 
 #define OWN_QDISC "clsact" /* of a record's DOWN */
 

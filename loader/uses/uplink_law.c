@@ -6,8 +6,7 @@
 
 #define BIN (UPLINK_BIN_NS / 1e9)
 
-#define NEAR \
-	5 /* bins: noise is learned from those that follow each other by less, and the queue is the least of no more */
+#define NEAR 5 /* bins, in which waits tell of noise; and of more of them the queue is not the least */
 #define NOISE_OF_BIN 0.001 /* s: so much of it takes one bin more */
 #define RECENT 0.1 /* s, or ten packets, or half an RTT, which has six answers of a connection: of these the capacity */
 #define SHORTEST 0.05 /* s, at the modem: less tells no capacity */
@@ -19,7 +18,7 @@
 #define DEEP 3 /* targets: a queue that counts for the margin */
 #define DEEP_SHARE 0.03 /* of the busy ticks: if more of them are late the margin grows */
 #define FALLEN 0.95 /* of the last capacity */
-#define MARGIN_GAIN 0.012
+#define MARGIN_GAIN 0.012 /* so it is found in some 10 s, and lost in 45 */
 #define MARGIN_MOST 0.4
 #define NOISE_LEAST 0.00025
 #define NOISE_MOST 0.01
