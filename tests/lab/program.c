@@ -33,6 +33,7 @@ static void world(void)
 {
 	char name[64] = "";
 	FILE *status = fopen("/proc/self/status", "r");
+	struct rlimit data;
 
 	gethostname(name, sizeof(name));
 	printf("host %s\nuser %d\npid %d\n", name, getuid(), getpid());
@@ -43,6 +44,8 @@ static void world(void)
 	printf("shm %d\n", shm_open("/mine", O_RDWR | O_CREAT, 0600) >= 0);
 	printf("null %d\n", open("/dev/null", O_RDWR) >= 0);
 	printf("gpu %d\n", open("/dev/dri/card0", O_RDWR) >= 0);
+	getrlimit(RLIMIT_DATA, &data);
+	printf("data %lu\n", data.rlim_cur);
 	printf("uring %d\n", syscall(SYS_io_uring_setup, 1, calloc(1, 120)) >= 0);
 }
 

@@ -129,6 +129,18 @@ def test_a_pack_that_comes_along_works_and_repeats(name):
     assert least < carried < least * {"tls": 1.07, "browser": 1.07, "python": 1.02}.get(name, 1.04)
 
 
+def test_a_browser_whose_page_ends_says_so(tmp_path):
+    """The page's process is Python, which cannot read Chromium."""
+    if "ASYMLAB_BROWSER" not in os.environ:
+        pytest.skip("make check-browser")
+    file = tmp_path / "ends.toml"
+    words = ["page", "http://server/page.html", "--renderer-cmd-prefix=/usr/bin/python3"]
+    about = {"base": f"{CASES}:browser", "title": "Its page ends", "id": "ENDS"}
+    file.write_text(toml.plain(about | {"programs": {"1": {"run": words}}}))
+    (why,) = reasons(file)
+    assert re.fullmatch(r"program page: exit 1 at 2\.\d+ s \(Chromium's page has ended: abnormal, 256\)", why)
+
+
 def test_an_ack_for_ten_packets_is_asked_for_and_sent():
     """Some come sooner, for an ACK waits 25 ms at most."""
     if not (BUILT / "quinn" / "quinn-file").exists():
@@ -167,6 +179,7 @@ def test_a_program_is_in_a_world_of_its_own(case, image):
     assert {told[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Amb")} == {"0" * 16}
     assert told["NoNewPrivs"] == "1"
     assert told["tmp"] == told["shm"] == told["null"] == "1" and told["gpu"] == told["uring"] == "0"
+    assert int(told["data"]) % (1 << 20) == 0  # Chromium's pages crash else
 
 
 def tried(r) -> set[str]:

@@ -40,8 +40,9 @@ CLONE_NEWNS, CLONE_NEWUTS, CLONE_NEWIPC, CLONE_NEWPID = 0x20000, 0x4000000, 0x80
 MS_NOSUID, MS_PRIVATE = 2, 1 << 18
 PR_SET_NO_NEW_PRIVS = 38
 OUTPUT_MAX, PROCESSES_MAX, FILES_MAX = 16 << 20, 4096, 4096
-# Bytes of a file and of a core, processes, open files, bytes of its data: three quarters of the memory.
-RLIMITS = {1: OUTPUT_MAX, 4: 0, 6: PROCESSES_MAX, 7: FILES_MAX, 2: os.sysconf("SC_PHYS_PAGES") * 3072}
+# Bytes of a file and of a core, processes, open files, bytes of its data: three quarters of the memory, in whole MB. V8
+# takes an eighth of them for its code, and ends at once if those are not whole pages.
+RLIMITS = {1: OUTPUT_MAX, 4: 0, 6: PROCESSES_MAX, 7: FILES_MAX, 2: os.sysconf("SC_PHYS_PAGES") * 3072 >> 20 << 20}
 FOLDER_SHARE = "10%"  # of the memory, for the files of a folder
 # The settings of kernels that have them: programs get none of it.
 REFUSED = {"user/max_user_namespaces": 0, "kernel/io_uring_disabled": 2, "kernel/unprivileged_bpf_disabled": 1}
