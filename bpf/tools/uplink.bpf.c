@@ -55,10 +55,10 @@ struct ring {
 struct ways {
 	u64 base_at_ns;
 	s64 base; /* the least way, at that time; it grows by the clocks' drift */
+	u64 rebase_ns; /* what is in it of told's */
 	u64 began_ns; /* this machine's time at the first way; 0: there is none yet */
 	u64 first_rtt_ns;
 	u32 began; /* TSval then: ways are counted from there on */
-	u32 rebases;
 };
 
 struct connection {
@@ -166,7 +166,7 @@ static __always_inline void begin(struct ways *w, enum uplink_way way, u32 tsval
 	w->began_ns = w->base_at_ns = at_ns;
 	w->base = -(s64)queue_ns;
 	w->first_rtt_ns = rtt_ns;
-	w->rebases = told[way].rebases;
+	w->rebase_ns = told[way].rebase_ns;
 }
 
 /* The part of the packet's way that is queue; 0 as well if `odd`. `at_ns`: when it left, or arrived. */
@@ -178,10 +178,8 @@ queue_of(struct connection *c, enum uplink_way way, u32 tsval, u64 at_ns, u64 rt
 
 	if (!w->began_ns)
 		begin(w, way, tsval, at_ns, rtt_ns, bytes);
-	if (w->rebases != told[way].rebases) {
-		w->rebases = told[way].rebases;
-		w->base += told[way].rebase_ns;
-	}
+	w->base += told[way].rebase_ns - w->rebase_ns;
+	w->rebase_ns = told[way].rebase_ns;
 	length = (s64)(s32)(tsval - w->began) * TICK_NS - (s64)(at_ns - w->began_ns);
 	if (way == UPLINK_DOWN)
 		length = -length;

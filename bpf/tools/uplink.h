@@ -49,8 +49,7 @@ struct uplink_told {
 	unsigned long long ticks[UPLINK_CAUSES]; /* of 40 ms, by the cause of their rate */
 	unsigned int cause; /* of the last one */
 	unsigned long long queue_ns; /* of the modem, by the last answers */
-	unsigned long long rebase_ns; /* each time that `rebases` grows, so much of each connection's queue is none */
-	unsigned int rebases;
+	unsigned long long rebase_ns; /* so much longer the way has become, in all */
 };
 
 #endif

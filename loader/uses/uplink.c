@@ -353,8 +353,7 @@ static void note_tick(struct uplink *u, enum uplink_way way, double none)
 	now->cause = l->cause;
 	now->ticks[now->cause]++;
 	now->queue_ns = fmax(l->queue, 0) * 1e9;
-	now->rebase_ns = none * 1e9;
-	now->rebases += none > 0;
+	now->rebase_ns += none * 1e9;
 }
 
 static int tell_meter(struct uplink *u)

@@ -27,6 +27,8 @@
 	1e6 /* bit/s: more is loud. In a search losses of less tell nothing: a queue of that rate is long, and shows */
 #define FORGET 0.9992 /* of the losses without a cause, each tick: half in 35 s */
 #define USED 0.9 /* of the rate: it is in use. Bursts wait at any rate */
+#define SUSPECT 25 /* ticks: a queue that stands so long while the rate falls is looked at ... */
+#define SUSPECT_FALL 0.85 /* ... to this part of it */
 #define SETTLES 75 /* ticks after a search, or losses: before, the capacity is not known well */
 #define RESTS 1 /* s: losses that are seen so much later are of the rate before */
 #define DRAIN_AFTER 10 /* s of a queue: is its base right? */
@@ -219,12 +221,12 @@ static double throughput(const struct uplink_view *v)
 
 /* --- the rate --------------------------------------------------------------------------------------------------- */
 
-static double most_sent(const struct uplink_law *l)
+static double most_of(const double ticks[LAW_PEAKS])
 {
 	double most = 0;
 
 	for (int i = 0; i < LAW_PEAKS; i++)
-		most = fmax(most, l->sent[i]);
+		most = fmax(most, ticks[i]);
 	return most;
 }
 
@@ -236,7 +238,7 @@ static void grow(struct uplink_law *l, double rtt)
 
 	if (share >= 0.97)
 		l->step = fmin(1.1 * l->step, most);
-	l->rate = fmax(l->rate, fmin(l->rate * (1 + step), BEYOND * most_sent(l)));
+	l->rate = fmax(l->rate, fmin(l->rate * (1 + step), BEYOND * most_of(l->sent)));
 }
 
 static void follow(struct uplink_law *l, const struct uplink_view *v, double queue, bool busy)
@@ -318,6 +320,16 @@ static bool is_path(const struct uplink_law *l, const struct uplink_view *v, dou
 	       l->capacity < 0.6 * l->carried[(t - late - LAW_STANDS) % LAW_PEAKS];
 }
 
+/* A path that is little longer lowers the rate slowly, as a capacity does that falls: a drain tells which. */
+static bool is_suspect(const struct uplink_law *l, double queue)
+{
+	unsigned int t = l->ticks;
+
+	return queue > threshold(l) && is_near(l->queues[(t - SUSPECT) % LAW_PEAKS], queue) &&
+	       is_near(l->queues[(t - SUSPECT / 2) % LAW_PEAKS], queue) &&
+	       l->carried[(t - 1) % LAW_PEAKS] < SUSPECT_FALL * l->carried[(t - SUSPECT) % LAW_PEAKS];
+}
+
 /*
  * A base that is too high hides a queue, and one that is too low makes one: both are set right by what is left after a drain. Only answers
  * to what left in its second half tell that.
@@ -333,14 +345,18 @@ static double check_base(struct uplink_law *l, const struct uplink_view *v, doub
 	}
 	l->stands = queue > threshold(l) / 2 && !ends ? l->stands + LAW_TICK : 0;
 	l->drains = fmax(l->drains - LAW_TICK, 0);
-	if (l->stands > DRAIN_AFTER && l->capacity) {
+	if (l->drains <= 0 && l->capacity && (l->stands > DRAIN_AFTER || is_suspect(l, queue))) {
 		l->stands = 0;
 		l->drains = DRAIN + v->rtt; /* answers of then have come by its end */
 		l->drained = l->capacity * fmax(1 - 2 * queue / DRAIN, LEAST_DRAIN);
 	}
 	if (ends)
 		l->rate = fmax(l->rate, l->capacity);
-	return ends && queue > threshold(l) / 2 && answered_within(v, DRAIN / 2 + v->rtt) ? queue : 0;
+	if (!ends || queue <= threshold(l) / 2 || !answered_within(v, DRAIN / 2 + v->rtt))
+		return 0;
+	l->mark = fmax(l->mark, most_of(l->carried));
+	l->rate = fmax(l->rate, 0.7 * l->mark);
+	return queue;
 }
 
 double uplink_law_tick(struct uplink_law *l, const struct uplink_view *v)

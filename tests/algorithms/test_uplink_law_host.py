@@ -145,6 +145,12 @@ def test_a_longer_path_is_no_queue(law, longer_ms):
     assert used(ticks, 35, 60) > 0.95
 
 
+@pytest.mark.parametrize("longer_ms", [10, 12, 14, 16])
+def test_a_path_that_is_little_longer_costs_little(law, longer_ms):
+    """A queue near the target lowers the rate slowly. It is known for a path in a second, and not only after ten."""
+    assert used(law([*FULL, f"20 path {longer_ms}"], rtt_ms=50), 20, 26) > 0.85
+
+
 def test_a_modem_that_is_silent_finds_its_rate_again(law):
     ticks = law([*FULL, "20 answers 0", "21 answers 1"])
     assert min(tick.rate for tick in between(ticks, 20.5, 21.2)) < 0.3 * RATE

@@ -57,7 +57,7 @@ class Line:
         self.coming: list = []
         self.order = itertools.count()
         self.rate = 1e10
-        self.ticks: list[tuple[float, float, float]] = []  # s, rate, true queue in ms
+        self.ticks: list[tuple[float, float, float, float]] = []  # s, rate, true queue in ms, and as it is measured
         self.process.stdin.write(b"B" + bytes(8))
 
     def close(self):
@@ -122,8 +122,8 @@ class Line:
                 self.due += 8e6 * WIRE / min(self.rate, 4 * RATE)  # the hosts' link
             self.process.stdin.write(b"T" + struct.pack("<Q", self.now))
             self.process.stdin.flush()
-            self.rate = float(self.process.stdout.readline().split()[0])
-            self.ticks.append(((self.now - START) / 1e6, self.rate, max(self.free - self.now, 0) / 1e3))
+            self.rate, _, queue = map(float, self.process.stdout.readline().split()[:3])
+            self.ticks.append(((self.now - START) / 1e6, self.rate, max(self.free - self.now, 0) / 1e3, queue))
         return self
 
     def _come(self, at, _, ack, upload):
@@ -216,6 +216,18 @@ def test_a_flood_that_nobody_answers_takes_its_share(begins, udp):
     rate, queue = used([*others, Upload(3000, floods=begins, udp=udp)], 30)
     assert 0.95 < rate < 1.05 and queue < 35
     assert all(other.arrived * 8 / 30 > 0.75 * RATE / 4 for other in others)
+
+
+def test_a_longer_path_is_known_to_a_connection_that_was_silent_then():
+    """All far ends are 20 ms farther after 8 s; one connection rests meanwhile, and is alone at the end."""
+    far = [Upload(2000 + k, hold=lambda now: 20_000 * (now > START + 8 * 10**6)) for k in range(5)]
+    line = Line(far[:]).run(7)
+    line.uploads[:] = far[:4]
+    line.run(8)
+    line.uploads[:] = far[4:]
+    line.run(2)
+    line.close()
+    assert max(measured - true for s, _, true, measured in line.ticks if s > 15.5) < 10
 
 
 def test_a_connection_that_begins_as_the_queue_falls_makes_none():

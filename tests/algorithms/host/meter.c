@@ -23,8 +23,7 @@ static void tick(u64 now_us)
 
 	uplink_law_view(&v, &seen[UPLINK_UP], now_us * 1000);
 	none = uplink_law_tick(&law, &v);
-	told[UPLINK_UP].rebase_ns = none * 1e9;
-	told[UPLINK_UP].rebases += none > 0;
+	told[UPLINK_UP].rebase_ns += none * 1e9;
 	told[UPLINK_UP].capacity = law.capacity;
 	printf("%.0f %.0f %.2f %d\n", law.rate, law.capacity, 1e3 * law.queue, (int)law.cause);
 	fflush(stdout);

@@ -30,7 +30,7 @@ static long bpf_skb_load_bytes_(const struct __sk_buff *skb, u32 offset, void *t
 }
 #define bpf_skb_load_bytes bpf_skb_load_bytes_
 
-enum { ENTRIES = 256, KEY_MAX = 64, VALUE_MAX = 640 };
+enum { ENTRIES = 256, KEY_MAX = 64, VALUE_MAX = 704 };
 
 static struct {
 	u8 key[KEY_MAX];
@@ -65,7 +65,11 @@ static long update(const void *key, u32 key_size, const void *value, u32 size)
 }
 
 #define bpf_map_lookup_elem(map, at) ((__typeof__((map)->value))lookup(at, sizeof(*(map)->key)))
-#define bpf_map_update_elem(map, at, to, flags) update(at, sizeof(*(map)->key), to, sizeof(*(map)->value))
+#define bpf_map_update_elem(map, at, to, flags)                                         \
+	({                                                                              \
+		_Static_assert(sizeof(*(map)->value) <= VALUE_MAX, "no room for it");   \
+		update(at, sizeof(*(map)->key), to, sizeof(*(map)->value));             \
+	})
 #define bpf_skc_to_tcp_sock(sk) NULL
 #define bpf_sk_fullsock(sk) (sk)
 

@@ -198,8 +198,7 @@ static void tick(void)
 		seen[i].rtt_ns = seen[UPLINK_UP].rtt_ns;
 		uplink_law_view(&v, &seen[i], now_us * 1000);
 		none = uplink_law_tick(&law[i], &v);
-		told[i].rebase_ns = none * 1e9;
-		told[i].rebases += none > 0;
+		told[i].rebase_ns += none * 1e9;
 		told[i].capacity = law[i].capacity;
 		check(&law[i]);
 	}
