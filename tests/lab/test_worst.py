@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
+from asymlab.machine.image import open_image
 from asymlab.plan import scenario
 from asymlab.plan.toml import toml
 from asymlab.worst import box, worst
@@ -124,16 +125,22 @@ def test_a_side_of_no_width_is_fixed(name, value):
     assert picture(question, [Trial(0, (0.5,), 1.0)]).startswith(b"\x89PNG")
 
 
-def test_the_default_box_has_all_and_each_of_its_points_is_a_scenario(tmp_path):
-    default = box.read(box.DEFAULT)
-    assert [side.of.name for side in default.sides] == list(box.OF_NAME) == list(tomllib.loads(box.DEFAULT.read_text()))
+def test_the_default_boxes_have_all():
+    boxes = [box.read(file) for file in (box.DEFAULT, *box.OF_TOOL.values())]
+    assert {side.of.name for of in boxes for side in of.sides} == box.OF_NAME.keys()
+
+
+@pytest.mark.parametrize("file, routed", [(box.DEFAULT, False), (box.OF_TOOL["uplink"], True)])
+def test_each_point_of_a_default_box_is_a_scenario(tmp_path, file, routed):
+    default = box.read(file)
+    assert [side.of.name for side in default.sides] == list(tomllib.loads(file.read_text()))
     rng = np.random.default_rng(1)
     corners = itertools.islice(itertools.product((0.0, 1.0), repeat=len(default.sides)), 0, None, 97)
     for point in (*corners, *rng.uniform(size=(100, len(default.sides)))):
         path = default.path(tuple(map(float, point)))
-        (tmp_path / "a.toml").write_text(toml(box.tree(path, [{"controller": "cubic"}])))
+        (tmp_path / "a.toml").write_text(toml(box.tree(path, [{"controller": "cubic"}], routed)))
         (case,) = scenario.load(tmp_path / "a.toml")
-        assert case.scenario.path.forward.rate == round(path["rate"] * 1000)
+        assert case.scenario.path.chain[0].forward.rate == round(path["rate"] * 1000)
 
 
 def test_a_side_goes_from_its_least_to_its_most():
@@ -277,6 +284,36 @@ def test_searches_beside_each_other_write_paths_of_their_own(tmp_path, monkeypat
     with worst.lab_of(question("9mbit"), None, None) as one, worst.lab_of(question("2mbit"), None, None) as other:
         assert (rate(one), rate(other)) == (9_000_000, 2_000_000) and one.file != other.file
     assert not any((tmp_path / "worst").iterdir())
+
+
+@pytest.mark.parametrize("tool, hops", [("uplink", 2), ("thin", 1)])
+def test_a_tool_has_paths_of_its_own_beside_those_without_it(tmp_path, tool, hops):
+    of = worst.question(tool, "goodput", None, 1, 1, None)
+    path = of.box.path((0.9,) * len(of.box.sides))
+    (tmp_path / "a.toml").write_text(toml(of.tree(path)))
+    given, nothing = (case.scenario for case in scenario.load(tmp_path / "a.toml"))
+    assert getattr(given, tool) and not getattr(nothing, tool)
+    assert len(given.path.chain) == len(nothing.path.chain) == hops
+    assert given.flows == nothing.flows and {flow.controller for flow in given.flows} == {"cubic"}
+    if tool == "uplink":  # half of its paths are others than before at half of the time
+        (change,) = given.changes
+        assert change.direction == "reverse" and change.rate / 1000 == pytest.approx(
+            path["rate"] / path["ratio"] * path["back_change"], rel=0.01
+        )
+        assert change.delay / 1000 == pytest.approx(path["rtt"] / 2 + path["farther"], rel=0.01)
+    with pytest.raises(LabError, match=f"--aim harm: {tool} has goodput"):
+        worst.question(tool, "harm", None, 1, 1, None)
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("tool, aim, least, most", [("uplink", "queue", 0.6, 1), ("thin", "goodput", 1.3, math.inf)])
+def test_what_a_tool_is_worth_on_one_path(tmp_path, tool, aim, least, most):
+    """20 Mbit/s and 40 ms: a modem's 200 packets at 2 Mbit/s are 1.2 s, and ACKs at 100 kbit/s are too few."""
+    of = worst.question(tool, aim, None, 1, 1, None)
+    odd = {"ratio": 10, "uploads": 4} if tool == "uplink" else {"ratio": 200}
+    path = {known.name: known.neutral for known in box.OF_NAME.values()} | {"rate": 20_000, "rtt": 40} | odd
+    (value,) = worst.Lab(of, open_image(LAB), 1, tmp_path).values([path])
+    assert least < value < most
 
 
 def test_each_aim_is_told():

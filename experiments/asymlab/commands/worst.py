@@ -16,7 +16,10 @@ PATHS = 300
 
 def worst_options(p: argparse.ArgumentParser) -> None:
     p.add_argument(
-        "controllers", metavar="CONTROLLER", nargs="*", help="one of bpf/, of Linux's own, or a file: ./mine.bpf.o"
+        "controllers",
+        metavar="CONTROLLER",
+        nargs="*",
+        help="one of bpf/, of Linux's own, or a file: ./mine.bpf.o; or thin or uplink",
     )
     about = "; ".join(f"{name}: {aim.about}" for name, aim in AIMS.items())
     p.add_argument("--aim", choices=AIMS, default="goodput", help=f"what shall be least: {about} [%(default)s]")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""The aims of a search: how bad a controller is on a path, as a number of one or two runs."""
+"""The aims of a search: how bad a controller or a tool is on a path, as a number of one or two runs."""
 
 from __future__ import annotations
 
@@ -13,19 +13,22 @@ from ..results.store import Run
 
 OTHER = "cubic"  # the usual controller, whose place ours has
 Flows = list[dict]
+Keys = dict  # of a point of a scenario's sweep, its flows at least
 
 
 @dataclass(frozen=True)
 class Aim:
-    """`runs`: the flows of each run, by its title, for a controller and a number of its flows. `value`: how good the
+    """`runs`: the keys of each run, by its title, for a controller and a number of its flows. `value`: how good the
     controller is in these runs, for that number; a search makes it small. NaN: they do not tell. `shown`: a value as
-    it is told, in words `told`; `shown` of two values says how near they are."""
+    it is told, in words `told`; `shown` of two values says how near they are. `routed`: on paths with a router before
+    the right hosts."""
 
     about: str
-    runs: Callable[[str, int], dict[str, Flows]]
+    runs: Callable[[str, int], dict[str, Keys]]
     value: Callable[[list[Run], int], float]
     flows: int = 1  # if nobody says
     compares: bool = False  # with OTHER
+    routed: bool = False
     told: str = ""
     shown: Callable[[float], float] = float
 
@@ -47,17 +50,26 @@ def part(value: float, whole: float) -> float:
     return value / whole if whole else float("nan")
 
 
-def _in_place_of(name: str, count: int) -> dict[str, Flows]:
-    return {name: flows_of(name, count), OTHER: flows_of(OTHER, count)}
+def _in_place_of(name: str, count: int) -> dict[str, Keys]:
+    return {who: {"flows": flows_of(who, count)} for who in (name, OTHER)}
 
 
-def _beside(name: str, count: int) -> dict[str, Flows]:
+def _beside(name: str, count: int) -> dict[str, Keys]:
     others = flows_of(OTHER, count)
-    return {f"{who} beside {OTHER}": flows_of(who, count) + others for who in (name, OTHER)}
+    return {f"{who} beside {OTHER}": {"flows": flows_of(who, count) + others} for who in (name, OTHER)}
 
 
-def _alone(name: str, count: int) -> dict[str, Flows]:
-    return {name: flows_of(name, count)}
+def _alone(name: str, count: int) -> dict[str, Keys]:
+    return {name: {"flows": flows_of(name, count)}}
+
+
+def _with_tool(name: str, count: int) -> dict[str, Keys]:
+    """A tool of `asymcc`, on the router or on the receivers, for flows of OTHER; and without it."""
+    return _tool_alone(name, count) | {"nothing": {"flows": flows_of(OTHER, count)}}
+
+
+def _tool_alone(name: str, count: int) -> dict[str, Keys]:
+    return {name: {f"{name}.at": "router" if name == "uplink" else "host", "flows": flows_of(OTHER, count)}}
 
 
 def _sent_once(run: Run, count: int) -> float:
@@ -71,6 +83,16 @@ def _room(run: Run, count: int) -> float:
     """The part of an RTT that no queue makes, for the median of the first flow."""
     rtt = run.metrics["flows"][0].get("rtt_s") or {}
     return part(run.job.probes[0].base_rtt_us / 1e6, rtt.get("p50", 0))
+
+
+def _modem_room(run: Run) -> float:
+    """The part of an RTT that the uplink's queue does not make, on average."""
+    rtt = run.job.probes[0].base_rtt_us / 1e6
+    return part(rtt, rtt + run.metrics["hops"][0]["reverse"]["queue_delay_mean_s"])
+
+
+def _uploads(run: Run, downloads: int) -> float:
+    return goodput(run, downloads, len(run.metrics["flows"]) - downloads)
 
 
 AIMS = {
@@ -110,3 +132,38 @@ AIMS = {
         shown=lambda value: 1 / value if value else float("inf"),
     ),
 }
+
+# Those of the tools of `asymcc` beside its controllers.
+TOOLS = {
+    "thin": {
+        "goodput": Aim(
+            f"{OTHER}'s goodput with `asymcc thin`, in parts of that without",
+            _with_tool,
+            lambda runs, n: part(goodput(runs[0], 0, n), goodput(runs[1], 0, n)),
+            told="in parts of that without",
+        )
+    },
+    "uplink": {
+        "goodput": Aim(
+            f"the goodput of {OTHER}'s uploads with `asymcc uplink`, in parts of that without",
+            _with_tool,
+            lambda runs, n: part(_uploads(runs[0], n), _uploads(runs[1], n)),
+            flows=4,
+            routed=True,
+            told="in parts of that without",
+        ),
+        "queue": Aim(
+            "the RTT of an empty path, in parts of that with the modem's mean queue",
+            _tool_alone,
+            lambda runs, n: _modem_room(runs[0]),
+            flows=4,
+            routed=True,
+            told="the RTT with the modem's mean queue, in parts of an empty path's",
+            shown=lambda value: 1 / value if value else float("inf"),
+        ),
+    },
+}
+
+
+def aims_of(name: str) -> dict[str, Aim]:
+    return TOOLS.get(name, AIMS)

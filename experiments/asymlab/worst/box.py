@@ -17,6 +17,7 @@ from ..plan.quantities import Rate, Share, Time, short
 from ..plan.queues import ANYWHERE
 
 DEFAULT = Path(__file__).with_name("box.toml")
+OF_TOOL = {"uplink": Path(__file__).with_name("uplink.toml")}
 MTU = 1500
 NONE_BELOW = 0.2  # of a quantity that may be none: in this part of its range it is
 DECADES = 100  # from the least to the most of the rest, where the box begins at none
@@ -24,6 +25,8 @@ LEAST_KBIT = 2  # of any rate
 QUEUE_MAX = 10**6  # packets, of any queue of a scenario
 DIGITS = 3  # of a number in a scenario
 PACKETS, ROUNDS, LEAST_S, MOST_S = 10_000, 60, 6, 30  # of a run
+ROUTED_S = 20  # of one with a router, at least: its shaper searches first
+HOME = {"rate": "1gbit", "delay": "0ms", "queue": 1000}  # between the router and the right hosts
 
 Point = tuple[float, ...]
 
@@ -72,6 +75,8 @@ QUANTITIES = (
     Quantity("reorder", Share, "%", 0.01, 0, bounds=(0, 50), tick=1e-4),
     Quantity("uploads", None, "", 1, 0, whole=True, bounds=(0, 50)),
     Quantity("change", None, "", 1, 1, bounds=(0.01, 100)),
+    Quantity("back_change", None, "", 1, 1, bounds=(0.01, 100)),
+    Quantity("farther", Time, "ms", 1e3, 0, bounds=(0, 2000), tick=0.01),
 )
 CHOICES = (Choice("ack", ("delayed", "every")), Choice("aqm", ("none", *ANYWHERE)))
 OF_NAME: dict[str, Quantity | Choice] = {known.name: known for known in (*QUANTITIES, *CHOICES)}
@@ -210,8 +215,19 @@ def chance(path: dict[str, Any]) -> bool:
     return bool(path["loss"] or path["jitter"] or path["reorder"] or path["aqm"] == "pie")
 
 
-def tree(path: dict[str, Any], flows: list[dict]) -> dict[str, Any]:
-    """A scenario of that path with these flows toward its receivers."""
+def changes(path: dict[str, Any], at_s: int) -> list[dict[str, Any]]:
+    """Those of the path, at that time."""
+    ways: dict[str, dict[str, str]] = {"forward": {}, "reverse": {}}
+    for way, name, ratio in (("forward", "change", 1), ("reverse", "back_change", path["ratio"])):
+        if path[name] != 1:
+            ways[way]["rate"] = kbit(path["rate"] / ratio * path[name], LEAST_KBIT)
+    if path["farther"]:
+        ways["reverse"]["delay"] = f"{path['rtt'] / 2 + path['farther']:g}ms"
+    return [{"at": f"{at_s}s", "direction": way} | given for way, given in ways.items() if given]
+
+
+def tree(path: dict[str, Any], flows: list[dict], routed: bool = False) -> dict[str, Any]:
+    """A scenario of that path with these flows toward its receivers, which may have a router before them."""
     half = f"{path['rtt'] / 2:g}ms"
     forward: dict[str, Any] = {"rate": kbit(path["rate"], 0), "delay": half, "queue": packets(path)}
     reverse: dict[str, Any] = {"rate": kbit(path["rate"] / path["ratio"], LEAST_KBIT), "delay": half}
@@ -227,7 +243,8 @@ def tree(path: dict[str, Any], flows: list[dict]) -> dict[str, Any]:
         forward["reorder"] = f"{path['reorder']:g}%"
     if path["aqm"] != "none":
         forward[path["aqm"]] = {}
-    whole = seconds(path)
+    ways = {"forward": forward, "reverse": reverse}
+    whole = max(seconds(path), ROUTED_S if routed else 0)
     own = [flow | {"ack": path["ack"]} for flow in flows]
     if path["uploads"]:
         own.append({"controller": "cubic", "direction": "reverse", "count": path["uploads"]})
@@ -235,11 +252,10 @@ def tree(path: dict[str, Any], flows: list[dict]) -> dict[str, Any]:
         "title": "a path",
         "id": "WORST",
         "profile": "tuned",
-        "path": {"mtu": MTU, "forward": forward, "reverse": reverse},
+        "path": {"mtu": MTU} | ({"hops": [ways, {way: HOME for way in ways}]} if routed else ways),
         "flows": own,
         "run": {"duration": f"{whole}s", "measure_from": f"{max(whole // 4, 1)}s", "traffic": "plain"},
     }
-    if path["change"] != 1:
-        rate = kbit(path["rate"] * path["change"], LEAST_KBIT)
-        scenario["changes"] = [{"at": f"{whole // 2}s", "direction": "forward", "rate": rate}]
+    if changed := changes(path, whole // 2):
+        scenario["changes"] = changed
     return scenario

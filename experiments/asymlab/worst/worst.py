@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""On which path a controller fails most: `asymlab worst NAME`.
+"""On which path a controller fails most, or `thin` or `uplink` of asymcc: `asymlab worst NAME`.
 
 It searches a box of paths (rates, RTT, queues, loss, jitter, reordering, uploads, AQM, a change of the rate) for the
 one where an aim is worst, and makes the path that it finds plain: what does not matter goes. A search has a seed and a
@@ -37,7 +37,7 @@ from ..run import local
 from ..run.cost import survey
 from ..run.tasks import Task, plan_runs
 from . import box
-from .aims import AIMS, OTHER, Aim
+from .aims import OTHER, TOOLS, Aim, aims_of
 from .search import Trial, least, search, together
 
 FOLDER = BUILD / "worst"
@@ -59,7 +59,7 @@ class Question:
 
     @property
     def of(self) -> Aim:
-        return AIMS[self.aim]
+        return aims_of(self.controller)[self.aim]
 
     @property
     def name(self) -> str:
@@ -77,20 +77,23 @@ class Question:
     def tree(self, path: dict[str, Any]) -> dict[str, Any]:
         """The scenario: a case for each run."""
         runs = self.of.runs(self.controller, self.flows)
-        trees = {title: box.tree(path, flows) for title, flows in runs.items()}
+        trees = {title: box.tree(path, keys["flows"], self.of.routed) for title, keys in runs.items()}
         titles = {title: title.replace(self.controller, self.called) for title in trees}
-        points = [{"title": titles[title], "flows": tree["flows"]} for title, tree in trees.items()]
+        points = [{"title": titles[title]} | runs[title] | {"flows": tree["flows"]} for title, tree in trees.items()]
         return next(iter(trees.values())) | {"sweep": {"points": points}}
 
 
 def question(controller: str, aim: str, flows: int | None, paths: int, seed: int, file: Path | None) -> Question:
-    given = box.read(file or box.DEFAULT)
-    count = flows or AIMS[aim].flows
+    given = box.read(file or box.OF_TOOL.get(controller, box.DEFAULT))
+    aims = aims_of(controller)
+    if aim not in aims:
+        raise LabError(f"--aim {aim}: {controller} has {', '.join(aims)}")
+    count = flows or aims[aim].flows
     if aim == "share" and count < 2:
         raise LabError("--flows 1: shares are those of two flows or more")
-    whole = objects.absolute(controller, LINUX)
-    if whole == OTHER and AIMS[aim].compares:
-        others = ", ".join(name for name, other in AIMS.items() if not other.compares)
+    whole = controller if controller in TOOLS else objects.absolute(controller, LINUX)
+    if whole == OTHER and aims[aim].compares:
+        others = ", ".join(name for name, other in aims.items() if not other.compares)
         raise LabError(f"--aim {aim}: compares a controller with {OTHER}, so not {OTHER} itself; it has {others}")
     return Question(whole, aim, count, paths, seed, given)
 
