@@ -115,6 +115,20 @@ def test_a_receiver_tells_where_the_first_wrong_byte_is(flows, wrong_at):
     assert t.tallies[0].told() == {"bytes": len(data), "wrong_at": wrong_at}
 
 
+def test_four_bytes_tell_the_position():
+    data = traffic.pattern(replace(FLOW, id=3), traffic.PATTERN_BYTES)
+    assert len({data[at : at + 4] for at in range(traffic.PATTERN_BYTES)}) == traffic.PATTERN_BYTES
+    assert data[traffic.PATTERN_BYTES :] == data[: traffic.PATTERN_BYTES]
+    assert traffic.pattern(replace(FLOW, id=4), 4)[:1000] == data[1:1001]
+
+
+def test_a_receiver_that_wakes_for_each_byte_does_not_ask_whether_there_are_some(flows, monkeypatch):
+    monkeypatch.delattr(traffic.Worker, "poll")
+    t, flow = flows(verify=True)
+    t.start(flow)
+    until(lambda: t.tallies[0].bytes > 1 << 20)
+
+
 @pytest.mark.parametrize("taken", [0, 65_492, 65_520])
 def test_a_sender_tells_the_same_wherever_a_call_ends(flows, monkeypatch, taken):
     """The kernel takes so much of the first block; the next one begins there."""

@@ -41,6 +41,7 @@ REPLIES_MAX = 1 << 14
 UNSENT_BYTES = 4096  # fewer than this wait to be sent when a flow closes: the FIN goes with the last of them
 CLOSED_EVERY_S = 1e-3  # it looks whether the FIN is acknowledged
 PATTERN_BYTES = 65521  # a prime: no packet's length divides it
+PRIME = (1 << 30) - 35
 PR_SET_TIMERSLACK = 29
 STACK_BYTES = 64 << 10  # of a thread; in a guest all of it is there from the start
 INTERRUPT = signal.SIGUSR1
@@ -311,10 +312,11 @@ class Tally:
 
 
 def pattern(flow: Flow, size: int) -> bytes:
-    """A flow's data: the byte at each position tells, with those around it, which position that is. From any position
-    of the first PATTERN_BYTES so many bytes follow."""
-    repeats = 1 + -(-size // PATTERN_BYTES)
-    return bytes(i * i * 2654435761 >> 16 & 255 for i in range(flow.id, flow.id + PATTERN_BYTES)) * repeats
+    """A flow's data: four bytes in a row tell which position of the first PATTERN_BYTES that is, from any of which so
+    many bytes follow. They are digits of 1 / PRIME."""
+    digits = PATTERN_BYTES + flow.id
+    data = ((1 << 8 * digits) // PRIME).to_bytes(digits, "big")[flow.id :]
+    return data * (1 + -(-size // PATTERN_BYTES))
 
 
 def _tell(worker: Worker, s: socket.socket, flow: Flow, size: int | None) -> None:
@@ -359,16 +361,18 @@ def sized_source(worker: Worker, s: socket.socket, flow: Flow, ending: Ending) -
 def comparing_sink(worker: Worker, s: socket.socket, flow: Flow, tally: Tally) -> None:
     """sink(), for every byte. Twice a second it reads the bytes that are too few to wake it."""
     data, block = pattern(flow, PATTERN_BYTES), ctypes.create_string_buffer(PATTERN_BYTES)
+    at_once = s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT) == 1
     while True:
-        worker.poll(s, select.POLLIN, 500)
+        if not at_once:
+            worker.poll(s, select.POLLIN, 500)
         try:
-            got = worker.call(LIBC.recv, s.fileno(), block, PATTERN_BYTES, socket.MSG_DONTWAIT)
+            got = worker.call(LIBC.recv, s.fileno(), block, PATTERN_BYTES, 0 if at_once else socket.MSG_DONTWAIT)
         except BlockingIOError:
             continue
         if not got:
             worker.wait()
         at = tally.bytes % PATTERN_BYTES
-        came, sent = block.raw[:got], data[at : at + got]
+        came, sent = ctypes.string_at(block, got), data[at : at + got]
         if came != sent and tally.wrong_at < 0:
             tally.wrong_at = tally.bytes + next(i for i in range(got) if came[i] != sent[i])
         tally.bytes += got
