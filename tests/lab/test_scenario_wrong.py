@@ -238,6 +238,17 @@ def change(*those: dict) -> dict:
     return {"changes": [{"at": "1s"} | one for one in those]}
 
 
+TUNNELS = [
+    (V6, "takes ip = 4"),
+    ({"forward": {"strip": {"kinds": [8], "syn": True}}}, "hides TCP's options from a middlebox: give no strip"),
+    ({"reverse": {"rewrite": [{"kind": 8, "offset": 2, "value": 1}]}}, ".*give no rewrite"),
+    (change(FORWARD | {"mtu": 600}), "has an MTU of its own: give no change of mtu"),
+    ({"hops": 2 * [hop()], "uplink": {"at": "router", "probe": True}}, "hides the hosts from a router"),
+    ({"hops": 2 * [hop()], "flow": {"leave": 2}}, "leads from the first switch to the last"),
+]
+ALONE = [{"count": 2}, {"reply": 9}, {"size": 9}, {"app_rate": "1mbit"}, {"stop": "2s"}]
+
+
 @pytest.mark.parametrize(
     "wrong, line",
     [
@@ -247,6 +258,12 @@ def change(*those: dict) -> dict:
         ({"ip": "6"}, "ip: .*4 or 6"),
         ({"ip": 6}, "path.mtu: .*1000 bytes are fewer than the 1280 of IPv6"),
         (V6 | change(FORWARD | {"mtu": 1279}), "changes.0.mtu: .*1279"),
+        *((tunnel | way, f"path.tunnel: {line}") for tunnel in ({"path": {"tunnel": "gre"}},) for way, line in TUNNELS),
+        ({"path": {"tunnel": "gre"}} | load(977), "background.0.packet: 977 bytes are more than the tunnel's mtu, 976"),
+        ({"path": {"tunnel": "vxlan"}}, "path.tunnel: .*'ipip', 'gre' or 'wireguard'"),
+        ({"flow": {"subflows": 3}}, "flows.0.subflows: must be at most 2"),
+        *(({"flow": {"subflows": 2} | more}, "flows.0: .*subflows: cannot be with count,") for more in ALONE),
+        ({"flow": {"subflows": 2}} | V6, "flows.subflows: takes ip = 4"),
         ({"coalesce": "50us"}, "coalesce: needs offloads = true"),
         ({"offloads": True, "coalesce": "11ms"}, "coalesce: must be at most 10ms"),
         ({"offloads": 1.5}, "offloads: must be true or false"),

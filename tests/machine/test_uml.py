@@ -67,6 +67,7 @@ PLACES = {
     "arch/um/os-Linux/user_syms.c": "new\n",
     "arch/um/kernel/um_arch.c": "\tsetup_hostinfo(host_info, sizeof host_info);\n",
     "arch/um/os-Linux/start_up.c": 'fopen("/proc/cpuinfo", "r")\n',
+    "include/linux/netdevice.h": "#define MAX_HEADER (LL_MAX_HEADER + 48)\n",
     "include/net/netns/ipv4.h": "\tu8 sysctl_tcp_frto;\n",
     "include/net/tcp.h": "static inline bool tcp_in_cwnd_reduction(const struct sock *sk)\n{\n\treturn 0;\n}\n",
     "net/ipv4/sysctl_net_ipv4.c": '\t{\n\t\t.procname\t= "tcp_frto",\n',

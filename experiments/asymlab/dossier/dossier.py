@@ -31,7 +31,7 @@ from ..plan.toml import inline
 from ..report import report
 from ..report.judged import Judged
 from ..results.store import Run
-from ..run.tasks import has_queues, plan_runs
+from ..run.tasks import plan_runs, without
 from . import page
 from .absolute import Absolute
 from .answers import SCENARIOS, Plan, Section, called, judged, questions
@@ -54,7 +54,7 @@ def of(name: str, rivals: tuple[str, ...], guest: Image, seeds: int | None, fold
         raise LabError(f"{e.filename or folder}: {e.strerror}") from None
     chosen = tuple(range(1, seeds + 1)) if seeds else None
     # Each file by itself: what is one run may be a case of two.
-    cases = ([case for case in scenario.load(file, seeds=chosen) if has_queues(case, guest)] for file in files)
+    cases = ([case for case in scenario.load(file, seeds=chosen) if not without(case, guest)] for file in files)
     return Plan(name, guest.engine, rivals, folder, [task for mine in cases for task in plan_runs(mine, guest)])
 
 

@@ -11,15 +11,17 @@ import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from typing import Any
 
+from . import tunnels
 from .controllers import cgroup_mount, in_cgroup
-from .job import Bottleneck, Delays, Discipline, End, Job, Probe, Propagation, Red, Train
+from .job import Bottleneck, Delays, Discipline, End, Job, Probe, Propagation, Red, Train, Tunnel
 from .net import Namespaces, datagrams, offloads_on, stripper, wanted_offloads
 from .netlink import Queue, cake, dualpi2, gred, netem, slot_us
 from .player import BYTES, Packet, Player
 from .protocol import ECHO_PAYLOAD, Check, ip_udp
-from .system import SO_TIMESTAMPNS
+from .system import SO_TIMESTAMPNS, Failure
 
 PROBE_PORT = 7
 LARGEST = 1 << 16  # bytes: no datagram is cut
@@ -66,6 +68,11 @@ def missing(job: Job, ns: Namespaces, objects: str) -> list[str]:
             lacks.append("kernel whose nf_tables cannot strip TCP options (CONFIG_NF_TABLES, Linux 5.18)")
     if in_cgroup(job, objects) and not cgroup_mount():
         lacks.append("no cgroup2 is mounted; `mount -t cgroup2 none /sys/fs/cgroup` does it where systemd does not")
+    if job.tunnels:
+        try:
+            ns.tell("probe", partial(tunnels.made, job.tunnels[0]))
+        except Failure as e:
+            lacks.append(f"kernel without CONFIG_{tunnels.OPTION[job.tunnels[0].kind]}: {e}")
     return lacks + _controllers_missing(job, ns)
 
 
@@ -253,9 +260,17 @@ def self_check(job: Job, ns: Namespaces, players: list[Player], relayed: Sequenc
         else:
             rows.append((_check_cake if shape.cake else _check_queue)(disciplines[end.dev], end, shape))
     rows += [_check_netem(disciplines[end.dev], end, shape) for end, shape in chances]
+    rows += [_check_tunnel(ns, tunnel) for tunnel in job.tunnels]
     on = [f"{end.dev} {what}" for end in job.ends for what in offloads_on(ns, end)]
     wanted = [f"{end.dev} {what}" for end in job.ends for what in wanted_offloads(end)]
     return [*rows, _row(Check.OFFLOADS, "", wanted, on, on == wanted)]
+
+
+def _check_tunnel(ns: Namespaces, tunnel: Tunnel) -> dict:
+    """Whether the probes came by it."""
+    with ns.enter(tunnel.node):
+        came = tunnels.came(tunnel.dev)
+    return _row(Check.TUNNEL, tunnel.dev, 1, came, came > 0)
 
 
 def check_slots(job: Job, ns: Namespaces) -> list[dict]:

@@ -26,6 +26,7 @@ from .protocol import CLOCK_SET_UP, HEADER, JOB, RESULTS, STATUS, STOP, TIMER_PE
 from .run import run
 from .system import LIBC, Failure, mount, sh
 from .tracer import keep_types
+from .tunnels import none_unasked
 from .wire import learn, load
 
 OUT = "/tmp/out"
@@ -199,6 +200,7 @@ def run_job() -> None:
         sh("modprobe", "--all", "--quiet", *MODULES, check=False)
     give_memory()
     give_files()
+    none_unasked()
     keep_types("/lab")
     learn(Job | Refusals)
     if not is_uml():

@@ -170,6 +170,20 @@ class Link:
 
 
 @dataclass(frozen=True)
+class Tunnel:
+    """A node's end of a tunnel: what leaves by its device goes to the other end as an outer packet."""
+
+    node: Name
+    dev: Device
+    kind: Literal["ipip", "gre", "wireguard"]
+    mtu: int
+    addr: Address
+    local: Address  # of the outer packets
+    remote: Address
+    number: int  # of its end, from 0 on
+
+
+@dataclass(frozen=True)
 class Route:
     node: Name
     dst: Annotated[str, Matching("default|[0-9a-f.:]{2,39}/[0-9]{1,3}")]
@@ -201,11 +215,12 @@ class Rewrite:
 
 @dataclass(frozen=True)
 class Codepoint:
-    """A router that changes the ECN field in what comes in by a device: ECT and CE go, or ECT(1) becomes ECT(0)."""
+    """A router that changes the ECN field in what comes in by a device: ECT and CE go, ECT(1) becomes ECT(0), or one
+    packet of a hundred becomes CE."""
 
     node: Name
     dev: Device
-    how: Literal["bleached", "remarked"]
+    how: Literal["bleached", "remarked", "marked"]
 
 
 @dataclass(frozen=True)
@@ -266,6 +281,8 @@ class Flow:
     size_bytes: int | None = None  # None: data without end
     every_s: float | None = None  # of requests; None: as soon as a reply is there
     write_bytes: int | None = None  # each 10 ms; None: as fast as the socket takes them
+    second: Address | None = None  # from which it has a subflow of MPTCP; None: it is TCP
+    subflow: bool = False  # it is this one, of the flow before it: the kernel makes it
 
 
 @dataclass(frozen=True)
@@ -400,6 +417,7 @@ class Job:
     thin_on: Device | None = None  # not there, but where a router's packets leave by this device
     policers: list[Policer] = field(default_factory=list)
     codepoints: list[Codepoint] = field(default_factory=list)
+    tunnels: list[Tunnel] = field(default_factory=list)
     uplink: Uplink | Autorate | None = None
     ect1: list[Device] = field(default_factory=list)  # of hosts whose controllers send ECT(1): bpf/tools/ect1.bpf.c
 

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Collection
 from functools import partial
 
-from . import netlink
+from . import netlink, tunnels
 from .job import (
     Bottleneck,
     Cake,
@@ -48,10 +48,14 @@ SEGMENTS = "segments of {} bytes out and {} in"
 TIMES = ("target", "interval", "tupdate")
 ROOM = 1000  # packets that a queue has more than ever wait in it
 UNDER_WAY = 1_000_000  # packets on a way, at most
-ECN = {"bleached": "{ip} ecn != not-ect {ip} ecn set not-ect", "remarked": "{ip} ecn ect1 {ip} ecn set ect0"}
+ECN = {
+    "bleached": "{ip} ecn != not-ect {ip} ecn set not-ect",
+    "remarked": "{ip} ecn ect1 {ip} ecn set ect0",
+    "marked": "numgen inc mod 100 == 0 {ip} ecn set ce",
+}
 MIDDLEBOX = (
     "add table {ip} lab\n"
-    "add chain {ip} lab middlebox {{ type filter hook forward priority 0; }}\n"
+    "add chain {ip} lab middlebox {{ type filter hook {hook} priority 0; }}\n"
     "add rule {ip} lab middlebox iifname {dev} {rule}\n"
 )
 TENTATIVE, LOOK_S = 0x40, 0.01  # an address before its link is known to be up
@@ -313,7 +317,9 @@ def datagrams(addr: str) -> socket.socket:
 def stripper(dev: str, kinds: list[int], syn: bool, ip: str = "ip") -> str:
     """nft commands: options of these kinds become NOPs in what comes in by a device."""
     return "".join(
-        MIDDLEBOX.format(ip=ip, dev=dev, rule=f"{'' if syn else 'tcp flags & syn == 0 '}reset tcp option {kind}")
+        MIDDLEBOX.format(
+            ip=ip, hook="forward", dev=dev, rule=f"{'' if syn else 'tcp flags & syn == 0 '}reset tcp option {kind}"
+        )
         for kind in kinds
     )
 
@@ -321,12 +327,12 @@ def stripper(dev: str, kinds: list[int], syn: bool, ip: str = "ip") -> str:
 def rewriter(rewrite: Rewrite, ip: str) -> str:
     """nft commands: 16 bits of an option are others in what comes in by a device."""
     rule = f"tcp option @{rewrite.kind},{8 * rewrite.offset},16 set {rewrite.value}"
-    return MIDDLEBOX.format(ip=ip, dev=rewrite.dev, rule=rule)
+    return MIDDLEBOX.format(ip=ip, hook="forward", dev=rewrite.dev, rule=rule)
 
 
-def recoder(codepoint: Codepoint, ip: str) -> str:
+def recoder(codepoint: Codepoint, ip: str, hook: str) -> str:
     """nft commands: the ECN field is another in what comes in by a device. nft mends IPv4's checksum."""
-    return MIDDLEBOX.format(ip=ip, dev=codepoint.dev, rule=ECN[codepoint.how].format(ip=ip))
+    return MIDDLEBOX.format(ip=ip, hook=hook, dev=codepoint.dev, rule=ECN[codepoint.how].format(ip=ip))
 
 
 # --- the whole -----------------------------------------------------------------------------
@@ -357,7 +363,8 @@ def build_network(job: Job, ns: Namespaces, there: Collection[str]) -> None:
             sh("nft", "-f", "-", text=rewriter(rewrite, ip))
     for codepoint in job.codepoints:
         with ns.enter(codepoint.node):
-            sh("nft", "-f", "-", text=recoder(codepoint, ip))
+            # A tunnel's outer packets end at the node.
+            sh("nft", "-f", "-", text=recoder(codepoint, ip, "prerouting" if job.tunnels else "forward"))
 
 
 def _build_links(job: Job, ns: Namespaces, there: Collection[str]) -> None:
@@ -370,6 +377,7 @@ def _build_links(job: Job, ns: Namespaces, there: Collection[str]) -> None:
         links = [link for link in job.links if link.a.dev not in there]
         pairs = [netlink.new_pair(devices[link.a.dev], devices[link.b.dev], link.mtu) for link in links]
         ns.tell(job.nodes[0].name, lambda: pairs)
+    _build_tunnels(job, ns)
     for node in job.nodes:
         ns.tell(node.name, partial(_node_requests, job, node.name))
         ends = [end for end in job.ends if end.node == node.name]
@@ -383,6 +391,16 @@ def _build_links(job: Job, ns: Namespaces, there: Collection[str]) -> None:
                 ethtool(end.dev, tell, int(what in wanted_offloads(end)))
     if job.v6:
         _wait_for_addresses(job, ns)
+
+
+def _build_tunnels(job: Job, ns: Namespaces) -> None:
+    for tunnel in job.tunnels:
+        ns.tell(tunnel.node, partial(tunnels.made, tunnel))
+        ns.tell(tunnel.node, partial(tunnels.ready, tunnel))
+        with ns.enter(tunnel.node):
+            tunnels.tell_keys(tunnel)
+            for _, tell in OFFLOADS.values():
+                ethtool(tunnel.dev, tell)
 
 
 def _queue_commands(end: End, there: bool) -> list[str]:
@@ -431,6 +449,8 @@ def _node_requests(job: Job, node: str) -> list[netlink.Request]:
             netlink.add_address(end.dev, end.addr, 112 if job.v6 else 30),
             netlink.set_neighbour(end.dev, peer.addr, peer.mac),
         ]
+        seconds = (flow.second for flow in job.flows if flow.src_addr == end.addr and flow.second)
+        requests += [netlink.add_address(end.dev, addr, 32) for addr in seconds]
     return requests + [netlink.add_route(r.dst, r.via, r.dev, r.attrs) for r in job.routes if r.node == node]
 
 

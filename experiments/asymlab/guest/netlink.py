@@ -38,6 +38,7 @@ DUALPI2 = {
     "step": (8, "I"),
     "coupling": (10, "B"),
 }
+GENERIC, CONTROL, GET_FAMILY, FAMILY_ID, FAMILY_NAME = 16, 16, 3, 1, 2
 NETEM_REORDER, NETEM_LOSS, NETEM_LATENCY, NETEM_JITTER, NETEM_SLOT, LOSS_GILBERT_ELLIOT = 3, 5, 10, 11, 12, 2
 
 
@@ -107,6 +108,13 @@ def new_pair(a: "Device", b: "Device", mtu: int) -> Request:
     info = attribute(IFLA_LINKINFO, attribute(1, b"veth\0"), attribute(2, attribute(1, peer)))
     what = f"link add {a.name} mtu {mtu} address {a.mac} type veth peer name {b.name} mtu {mtu} address {b.mac}"
     return Request(what, NEWLINK, CREATE | EXCLUSIVE, _link() + a.attributes(mtu) + info)
+
+
+def new_device(dev: str, mtu: int, kind: str, own: bytes, words: str) -> Request:
+    """One alone, in the namespace of this process. `own`: attributes of its kind, which `words` tell."""
+    info = attribute(1, kind.encode() + b"\0") + attribute(2, own)
+    body = _link() + attribute(IFLA_IFNAME, dev.encode() + b"\0") + _u32(IFLA_MTU, mtu) + attribute(IFLA_LINKINFO, info)
+    return Request(f"link add {dev} mtu {mtu} type {kind}{words}", NEWLINK, CREATE | EXCLUSIVE, body)
 
 
 class Device(NamedTuple):
@@ -209,8 +217,8 @@ def set_cake_rate(dev: str, rate_bps: int) -> Request:
 class Netlink:
     """With the kernel, of the namespace that this process is in when it begins."""
 
-    def __init__(self) -> None:
-        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
+    def __init__(self, protocol: int = 0) -> None:
+        self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
         for option in (CAP_ACK, EXT_ACK):
             self.socket.setsockopt(SOL_NETLINK, option, 1)
         self.socket.connect((0, 0))  # the kernel alone
@@ -252,13 +260,23 @@ class Netlink:
                 wanted -= 1
                 yield number, _complaint(flags, body)
 
+    def get(self, kind: int, body: bytes, what: str) -> bytes:
+        """The one answer to a question."""
+        self._send([(kind, 0, body)])
+        ((answer, flags, _, body),) = self._receive()
+        if answer == ERROR:
+            raise Failure(f"{what}: {_complaint(flags, body)}")
+        return body
+
+    def family(self, name: str) -> int:
+        """The number of a family of generic netlink: of requests to it."""
+        asked = struct.pack("BBxx", GET_FAMILY, 1) + attribute(FAMILY_NAME, name.encode() + b"\0")
+        (number,) = struct.unpack("H", attributes(self.get(CONTROL, asked, name)[4:])[FAMILY_ID])
+        return number
+
     def segments(self, dev: str) -> tuple[int, int]:
         """Bytes of the largest that a device takes, and hands on."""
-        self._send([(GETLINK, 0, _link(index_of(dev)))])
-        ((kind, flags, _, body),) = self._receive()
-        if kind != NEWLINK:
-            raise Failure(f"{dev}: {_complaint(flags, body)}")
-        link = attributes(body[16:])
+        link = attributes(self.get(GETLINK, _link(index_of(dev)), dev)[16:])
         gso, gro = (struct.unpack("I", link[kind])[0] for kind in (IFLA_GSO_MAX_SIZE, IFLA_GRO_MAX_SIZE))
         return gso, gro
 

@@ -47,6 +47,7 @@ class Check(Enum):
     SLOTS = "groups of packets behind", "us"
     BURST = "trains of 0.99 and 1.01 bursts at", "those that lose packets"
     POLICED = "rate of the policer at", "bit/s"
+    TUNNEL = "at least came by", "packets"
     OFFLOADS = "offloads that are on", ""
     MEMORY = "times that memory for TCP ran short", ""
 

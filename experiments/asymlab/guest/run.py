@@ -35,6 +35,7 @@ from .net import Namespaces, add_nodes, build_network, change_path, coalesce, se
 from .player import Player, play
 from .policer import police
 from .protocol import Fault
+from .subflows import allow
 from .system import SIGNALS, Failure, sh
 from .tracer import Tracer
 from .traffic import Background, Traffic
@@ -69,6 +70,7 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
             if relay := record.relay(job, ns):
                 cleanup.callback(relay.close)
             build_network(job, ns, relay.devices if relay else ())
+            allow(job, ns)
             send_ect1(job, ns, objects)
             if job.thin is not None and job.thin_on:
                 with ns.enter(job.node_of(job.thin_on)):
@@ -232,6 +234,8 @@ def schedule(running: Running, mark: Callable[[str], None]) -> list[Event]:
 
 def _of_flows(job: Job, traffic: Traffic) -> Iterator[Event]:
     for flow in job.flows:
+        if flow.subflow:
+            continue
         yield Event(flow.start_s, Rank.BEGIN, partial(traffic.start, flow))
         if flow.stop_s is not None:
             yield Event(flow.stop_s, Rank.CHANGE, partial(traffic.stop, flow))

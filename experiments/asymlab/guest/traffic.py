@@ -27,6 +27,7 @@ from .job import Flow, Job
 from .net import Namespaces, datagrams
 from .netlink import family
 from .protocol import COMPARE_BYTES, FLOW_PORT, Fault, is_v6
+from .subflows import IPPROTO_MPTCP
 from .system import LIBC, Failure
 
 SERVER_PORT = 5201
@@ -181,9 +182,11 @@ class Traffic:
     def serve(self) -> None:
         """Receivers listen."""
         for flow in self.job.flows:
+            if flow.subflow:
+                continue
             work, *more = self._sink(flow)
             with self.ns.enter(flow.dst):
-                listener = self._socket(flow.dst_addr)
+                listener = self._socket(flow, flow.dst_addr)
                 wakes = 1 if flow.reply_bytes else wakes_for(COMPARE_BYTES if self.job.verify else WAKE_BYTES)
             listener.bind((flow.dst_addr, SERVER_PORT + flow.id))
             listener.listen(1)
@@ -211,8 +214,9 @@ class Traffic:
             return (writing_source,)
         return (telling_source if self.job.verify else source,)
 
-    def _socket(self, addr: str) -> socket.socket:
-        self.sockets.append(s := socket.socket(family(addr)))
+    def _socket(self, flow: Flow, addr: str) -> socket.socket:
+        protocol = IPPROTO_MPTCP if flow.second else 0
+        self.sockets.append(s := socket.socket(family(addr), socket.SOCK_STREAM, protocol))
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         return s
 
@@ -230,7 +234,7 @@ class Traffic:
     def start(self, flow: Flow) -> None:
         """From its SYN on."""
         with self.ns.enter(flow.src):
-            s = self._socket(flow.src_addr)
+            s = self._socket(flow, flow.src_addr)
         s.bind((flow.src_addr, FLOW_PORT + flow.id))
         work, *more = self._source(flow)
         self.sources[flow.id] = worker = Worker(self._connected, s, work, flow, *more)

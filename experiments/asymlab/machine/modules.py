@@ -14,7 +14,8 @@ from .cpio import Cpio
 from .kernel import Kernel, decompress
 
 GUEST_MODULES = re.compile(
-    r"kernel/(net/ipv4/tcp_[a-z]+|net/sched/(sch|act|cls|em)_\w+|net/netfilter/nf_tables|drivers/net/(veth|ifb|dummy))\.ko"
+    r"kernel/(net/(ipv4/(tcp_[a-z]+|ipip|ip_gre)|sched/(sch|act|cls|em)_\w+|netfilter/(nf_tables|nft_numgen))|"
+    r"drivers/net/(veth|ifb|dummy|wireguard/wireguard))\.ko"
 )
 # No part of a name begins with a dot, so none is "..".
 NAME = re.compile(r"([\w+-][\w.,+-]*/)*[\w+-][\w.,+-]*\.ko(\.(xz|zst|gz))?", re.ASCII)

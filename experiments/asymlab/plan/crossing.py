@@ -102,8 +102,7 @@ class Flow(Crossing):
         None,
         ge=1,
         le=1 << 30,
-        description="Requests and replies: the receiver asks with 100 bytes, and again when so many have come. The "
-        "record has the time of each.",
+        description="Requests and replies: the receiver asks with 100 bytes, and again when so many have come.",
         json_schema_extra={"without": "data without end"},
     )
     every: Time | None = Field(
@@ -126,6 +125,12 @@ class Flow(Crossing):
         ge=8000,
         description="The application writes so much, a part each 10 ms, and later nothing that it missed.",
         json_schema_extra={"without": "without a limit"},
+    )
+    subflows: int = Field(
+        1,
+        ge=1,
+        le=2,
+        description="With 2 it is MPTCP. Both take the same path, and the record has each as a flow. Engine `qemu`.",
     )
     source_sysctls: dict[str, Sysctl] = Field(
         {}, description='Settings of its source host, over those of all hosts: `{ "net.ipv4.tcp_sack" = 0 }`.'
@@ -150,6 +155,13 @@ class Flow(Crossing):
     def _asks_for_replies(self) -> Self:
         if self.every and not self.reply:
             raise ValueError("every: needs reply")
+        return self
+
+    @model_validator(mode="after")
+    def _subflows_of_one(self) -> Self:
+        others = ("reply", "size", "app_rate", "stop", "hosts_of")
+        if self.subflows > 1 and (self.count > 1 or any(getattr(self, key) is not None for key in others)):
+            raise ValueError(f"subflows: cannot be with count, {', '.join(others[:-1])} or {others[-1]}")
         return self
 
     @model_validator(mode="after")

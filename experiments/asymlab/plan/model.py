@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from ..guest.protocol import FLOW_PORT
-from . import groups
+from . import groups, tunnels
 from .crossing import Ack, Background, Crossing, Flow, check_sysctls
 from .opportunities import BYTES, LENGTH_MAX
 from .programs import HOSTS_MAX, PROGRAMS_MAX, Host, Pack, Program
@@ -105,10 +105,10 @@ class Direction(Model):
         None, description="A policer behind the queue, which drops what is above its own rate and burst."
     )
     strip: Strip | None = Field(None, description="A middlebox that takes TCP options away.")
-    ecn_codepoint: Literal["bleached", "remarked"] | None = Field(
+    ecn_codepoint: Literal["bleached", "remarked", "marked"] | None = Field(
         None,
         description="The router behind the queue changes the ECN field. `bleached`: ECT and CE become Not-ECT. "
-        "`remarked`: ECT(1) becomes ECT(0).",
+        "`remarked`: ECT(1) becomes ECT(0). `marked`: one packet of 100 becomes CE.",
     )
     rewrite: list[Rewrite] = Field([], max_length=8, description="Middleboxes that write into TCP options.")
 
@@ -161,6 +161,10 @@ class PathSpec(Model):
     """The network between the hosts: either one hop (`forward` and `reverse`), or a chain of them (`hops`)."""
 
     mtu: int = Field(1500, ge=200, le=9000, description="Size of the largest IP packet, in bytes.")
+    tunnel: tunnels.Kind | None = Field(
+        None,
+        description="An IPv4 tunnel from the first switch to the last. `mtu` is of outer packets. `wireguard`: `qemu`.",
+    )
     node_delay: Time | None = Field(
         None,
         description="Time that the nodes of a hop take for a packet, each way. It comes on top of `delay`. "
@@ -344,10 +348,8 @@ class Scenario(Model):
     )
     profile: Literal["linux", "tuned", "ns2", "newreno", "impatient", "classic"] = Field(
         "linux",
-        description="How TCP is set. `linux` is a host out of the box. `tuned` has socket buffers that limit no path "
-        "of the lab. `ns2` is `tuned` and closer to simulators: ACKs of 40 bytes, no RACK and no tail-loss probe. "
-        "`newreno` is `ns2` without SACK, `impatient` is `newreno` by RFC 6582's other variant, "
-        "`classic` is `newreno` with the recovery of RFC 2581 (both: engine `uml`).",
+        description="How TCP is set ([how](#the-hosts)). `linux` is a host out of the box. `tuned` has socket buffers "
+        "that limit no path of the lab. The others are closer to simulators; the last two: engine `uml`.",
     )
     ack: Ack = Field(
         "delayed",
@@ -397,12 +399,6 @@ class Scenario(Model):
         return (self.thin or {}).get("at", "host")
 
     @model_validator(mode="after")
-    def _thinned_somewhere(self) -> Self:
-        if self.thinned_at not in ("host", "router"):
-            raise ValueError(f"thin.at: expected host or router, not {short(self.thinned_at)}")
-        return self
-
-    @model_validator(mode="after")
     def _uplink_has_a_place(self) -> Self:
         if self.uplink and self.uplink.at == "router" and len(self.path.chain) < 2:
             raise ValueError("uplink.at: a router stands between two hops, and this path has one: give `host`")
@@ -439,27 +435,27 @@ class Scenario(Model):
         return (first if flow.enter is None else flow.enter, last if flow.leave is None else flow.leave)
 
     @model_validator(mode="after")
-    def _sysctls_are_a_namespaces(self) -> Self:
+    def _parts_fit(self) -> Self:
+        if self.thinned_at not in ("host", "router"):
+            raise ValueError(f"thin.at: expected host or router, not {short(self.thinned_at)}")
         check_sysctls("sysctls", self.sysctls)
-        return self
-
-    @model_validator(mode="after")
-    def _programs_fit(self) -> Self:
         check_programs(self)
+        tunnels.check(self)
         return self
 
     @model_validator(mode="after")
     def _coalesced_by_hosts(self) -> Self:
-        if self.coalesce and not self.offloads:
-            raise ValueError("coalesce: needs offloads = true")
-        if self.segment and not self.offloads:
-            raise ValueError("segment: needs offloads = true")
+        for key in ("coalesce", "segment"):
+            if getattr(self, key) and not self.offloads:
+                raise ValueError(f"{key}: needs offloads = true")
         if self.segment and self.segment > SEGMENT and self.ip == 4:
             raise ValueError(f"segment: more than {SEGMENT} bytes need ip = 6")
         return self
 
     @model_validator(mode="after")
     def _ipv6_has_room(self) -> Self:
+        if self.ip == 6 and any(flow.subflows > 1 for flow in self.flows):
+            raise ValueError("flows.subflows: takes ip = 4")
         if self.ip == 6:
             sizes = [("path.mtu", self.path.mtu), *((f"changes.{i}.mtu", c.mtu) for i, c in enumerate(self.changes))]
             for key, mtu in sizes:
@@ -469,7 +465,7 @@ class Scenario(Model):
 
     @model_validator(mode="after")
     def _all_begins_before_the_end(self) -> Self:
-        if (count := sum(flow.count for flow in self.flows)) > PORTS:
+        if (count := sum(flow.count * flow.subflows for flow in self.flows)) > PORTS:
             raise ValueError(f"flows: {count} are more than there are ports for ({PORTS})")
         for i, flow in enumerate(self.flows):
             if flow.reply and self.run.verify:

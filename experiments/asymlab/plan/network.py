@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from ..guest import job
+from . import tunnels
 
 
 class Network:
@@ -16,6 +18,7 @@ class Network:
         self.links: list[job.Link] = []
         self.routes: list[job.Route] = []
         self.ends: dict[tuple[str, str], job.End] = {}  # (node, neighbour): the node's end of their link
+        self.tunnels: list[job.Tunnel] = []
 
     def link(
         self, a: str, b: str, ab: job.Shape, ba: job.Shape, offloads: bool = False, segment: int | None = None
@@ -29,10 +32,36 @@ class Network:
         )
         self.links.append(job.Link(self.ends[a, b], self.ends[b, a], self.mtu))
 
+    def tunnel(self, kind: tunnels.Kind, trunk: list[str]) -> None:
+        """From the first of these nodes to the last; those between know its ends and no host."""
+        ends = self.ends[trunk[0], trunk[1]], self.ends[trunk[-1], trunk[-2]]
+        for a, b in pairwise(trunk):
+            if b != trunk[-1]:
+                self.route(a, b, ends[1])
+            if a != trunk[0]:
+                self.route(b, a, ends[0])
+        mtu = self.mtu - tunnels.adds(kind)
+        self.tunnels = [
+            job.Tunnel(at.node, f"{at.node}-tunnel", kind, mtu, f"10.78.0.{i + 1}", at.addr, to.addr, i)
+            for i, (at, to) in enumerate((ends, ends[::-1]))
+        ]
+
     def route(self, node: str, via: str, to: job.End) -> None:
-        """From a node by a neighbour to where an end is."""
+        """From a node by a neighbour to where an end is; through the tunnel, if there is one."""
         network = to.addr.rsplit(":", 1)[0] + ":0/112" if self.ip == 6 else to.addr.rsplit(".", 1)[0] + ".0/30"
-        self._add_route(node, via, network)
+        if not self.tunnels:
+            return self._add_route(node, via, network)
+        for at, far in (self.tunnels, self.tunnels[::-1]):
+            if at.node == node:
+                self.routes.append(job.Route(node, network, far.addr, at.dev, ""))
+
+    def second(self, end: job.End) -> str:
+        """Another address of a host, with the routes to it, which are those to its end."""
+        own, addr = end.addr.rsplit(".", 1)[0] + ".0/30", end.addr.replace("10.77.", "10.79.")
+        network = f"{addr}/32"
+        self.routes += [replace(route, dst=network) for route in self.routes if route.dst == own]
+        self._add_route(end.dev.removeprefix(f"{end.node}-"), end.node, network)
+        return addr
 
     def way_out(self, end: job.End, attrs: list[str]) -> None:
         """A host's route to everywhere."""

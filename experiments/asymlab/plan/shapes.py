@@ -50,9 +50,9 @@ def bucket(rate_bps: int, packet: int, clock_factor: int) -> int:
     return packet + min(packet, math.ceil(rate_bps * LATE_S / clock_factor / 8))
 
 
-def ack_packet(rate_bps: int, mtu: int, clock_factor: int, more: int) -> int:
+def ack_packet(rate_bps: int, mtu: int, clock_factor: int, least: int) -> int:
     """The largest packet of a direction that carries ACKs only. On a fast link a train needs larger ones."""
-    return min(mtu, max(ACK_MTU + more, math.ceil(rate_bps * TRAIN_S / clock_factor / 8)))
+    return min(mtu, max(least, math.ceil(rate_bps * TRAIN_S / clock_factor / 8)))
 
 
 def bottleneck(direction: Direction, largest: int, usual: int, clock_factor: int) -> job.Bottleneck:

@@ -24,9 +24,9 @@ from .. import LabError
 from ..controllers import LINUX, built_in
 from ..guest import job
 from ..guest.programs import WithPrograms
-from ..guest.protocol import ECHO_PAYLOAD, ip_udp
+from ..guest.protocol import ECHO_PAYLOAD, FLOW_PORT, ip_udp
 from ..paths import BUILD, BUILT
-from . import hosting, shapes
+from . import hosting, shapes, tunnels
 from . import scenario as plan
 from .crossing import TIMESTAMPS, Background, Flow
 from .model import ACCEPTING, TCP_ECN
@@ -85,9 +85,10 @@ NOTSENT = 8192
 
 
 def header_bytes(scenario: Scenario) -> int:
-    """IP and TCP header of a data packet, bytes; a pure ACK is the same without payload."""
+    """IP and TCP header of a data packet, bytes, and a tunnel's; a pure ACK is the same without payload."""
     sysctls = PROFILES[scenario.profile] | scenario.sysctls
-    return (40 if sysctls.get(TIMESTAMPS) == 0 else 52) + more_bytes(scenario)
+    own = 40 if sysctls.get(TIMESTAMPS) == 0 else 52
+    return own + more_bytes(scenario) + tunnels.adds(scenario.path.tunnel)
 
 
 def more_bytes(scenario: Scenario) -> int:
@@ -201,6 +202,8 @@ class Hops:
         self.policers: list[job.Policer] = []
         for k, (left, right) in enumerate(pairwise(self.switches), 1):
             self._add(k, left, right)
+        if s.path.tunnel:
+            network.tunnel(s.path.tunnel, self.trunk)
 
     def _delayed(self, spec: plan.Direction) -> plan.Direction:
         return spec.model_copy(update={"delay": spec.delay + self.node_us})
@@ -215,9 +218,9 @@ class Hops:
         for d in DIRECTIONS:
             spec, largest, usual = self.specs[k, d], self.s.path.mtu, self.s.path.mtu
             if (k, d) not in self.carrying and not spec.trace:
-                more = more_bytes(self.s)
+                small = tunnels.room(self.s.path.tunnel, shapes.ACK_MTU + more_bytes(self.s))
                 least = shapes.ICMP_BYTES[self.s.ip] if any(change.mtu for change in self.s.changes) else 0
-                ack = max(shapes.ack_packet(spec.rate, largest, self.clock_factor, more), least)
+                ack = max(shapes.ack_packet(spec.rate, largest, self.clock_factor, small), least)
                 largest, usual = min(largest, ack), header_bytes(self.s)
             self.queues[k, d] = shapes.bottleneck(spec, largest, usual, self.clock_factor)
             self.usual[k, d] = usual
@@ -368,8 +371,9 @@ class Builder:
                 attrs.append(f"congctl {flow.controller}")
             if end.node == dst and (flow.ack or s.ack) == "every":
                 attrs.append("quickack 1")
-            passes = min(self.hops.queues[k, ack].packet_bytes for k in crossed)
-            if end.node == dst and passes < s.path.mtu and s.ip == 4:  # IPv6 has no route of less than 1280 bytes
+            most = min(self.hops.queues[k, ack].packet_bytes for k in crossed)
+            passes = tunnels.inner(s.path.tunnel, most)
+            if end.node == dst and most < s.path.mtu and s.ip == 4:  # IPv6 has no route of less than 1280 bytes
                 attrs.append(f"mtu lock {passes} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
             way_out(end, attrs)
         self.probes.append(self.probe(flow, src, dst, addr, data, ack))
@@ -381,9 +385,20 @@ class Builder:
             entry = replace(entry, reply_bytes=flow.reply, size_bytes=flow.size, every_s=_seconds(flow.every))
             entry = replace(entry, write_bytes=flow.app_rate and flow.app_rate // 800)
             self.flows.append(entry)
+        if flow.subflows > 1:
+            self._add_subflow(ends[flow.direction == "reverse"])
+
+    def _add_subflow(self, source: job.End) -> None:
+        """The second one of the last flow. Its port is the only one that its host may choose."""
+        first, number = self.flows[-1], len(self.flows)
+        addr = self.network.second(source)
+        self.flows[-1:] = [replace(first, second=addr), replace(first, id=number, src_addr=addr, subflow=True)]
+        at = next(i for i, node in enumerate(self.nodes) if node.name == source.node)
+        ports: job.Sysctls = {"net.ipv4.ip_local_port_range": f"{FLOW_PORT + number} {FLOW_PORT + number}"}
+        self.nodes[at] = replace(self.nodes[at], sysctls=self.nodes[at].sysctls | ports)
 
     def probe(self, flow: Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
-        crossed, specs = self.hops.span(flow), self.hops.specs
+        s, crossed, specs = self.s, self.hops.span(flow), self.hops.specs
         # Full buckets pass a small probe at once.
         base = sum(specs[k, d].delay for k in crossed for d in DIRECTIONS) + 2 * self.s.access_delay(flow)
         trains, jitter = [], 0
@@ -393,6 +408,9 @@ class Builder:
                 specs[k, d].loss or specs[k, d].reorder for k in crossed
             ):
                 train = replace(train, lost_before=True)  # CAKE alone drops, what has waited too long
+            size = tunnels.inner(s.path.tunnel, train.bytes)
+            rate = round(train.rate_bps * size / tunnels.outer(s.path.tunnel, size))
+            train = replace(train, bytes=size, rate_bps=rate)
             packet_us = 8e6 * train.bytes / train.rate_bps
             ahead = sum(specs[k, d].delay for k in crossed if specs[k, d].reorder)
             if 0 < ahead < 4 * packet_us:  # by more it overtakes, which is seen, unless four in a row do
@@ -408,7 +426,8 @@ class Builder:
         traces = [trace for k in crossed for d in DIRECTIONS if (trace := specs[k, d].trace)]
         reorders = any(specs[k, d].reorder for k in crossed for d in DIRECTIONS)
         wait = sum(trace.longest_gap_ms for trace in traces) * 1000
-        known, echo = self.s.switches(flow) in self.trained, ECHO_PAYLOAD + ip_udp(addr[dst])
+        known = self.s.switches(flow) in self.trained
+        echo = tunnels.outer(s.path.tunnel, ECHO_PAYLOAD + ip_udp(addr[dst]))
         self.trained.add(self.s.switches(flow))
         return job.Probe(
             src=src,
@@ -500,6 +519,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
         thin=None if s.thin is None else {"thins": 1, **{k: v for k, v in s.thin.items() if k != "at"}},
         policers=built.hops.policers,
         codepoints=built.hops.codepoints,
+        tunnels=built.network.tunnels,
         uplink=_uplink(built),
         ect1=_ect1(built, {flow.src for flow in l4s}),
         thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,

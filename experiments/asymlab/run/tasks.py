@@ -99,10 +99,16 @@ def has_dualpi2(image: Image) -> bool:
     return image.engine == "uml" and series(image.kernel) >= DUALPI2
 
 
-def has_queues(case: Case, image: Image) -> bool:
-    """Whether an image has the case's queues."""
-    dualpi2 = any(getattr(hop, way).dualpi2 for hop in case.scenario.path.chain for way in DIRECTIONS)
-    return not dualpi2 or has_dualpi2(image)
+def without(case: Case, image: Image) -> str:
+    """The part of a network that an image's kernel is built without, and which has it; "" if it has all."""
+    s = case.scenario
+    if any(getattr(hop, way).dualpi2 for hop in s.path.chain for way in DIRECTIONS) and not has_dualpi2(image):
+        first = ".".join(map(str, DUALPI2))
+        return f"dualpi2: takes --engine uml and Linux {first} or later, and this is {image.kernel}"
+    costly = "the kernel of uml is built without; take --engine qemu"
+    if image.engine == "uml" and s.path.tunnel == "wireguard":
+        return f"path.tunnel: wireguard: {costly}"
+    return f"flows.subflows: {costly}" if image.engine == "uml" and any(f.subflows > 1 for f in s.flows) else ""
 
 
 def _refuse_profiles(cases: list[Case], engine: str) -> None:
@@ -119,11 +125,10 @@ def _refuse_ecn(cases: list[Case], release: str) -> None:
             raise case.wrong(f"ecn: Linux {release} has no AccECN, {first} is the first that has; take another --image")
 
 
-def _refuse_queues(cases: list[Case], image: Image) -> None:
+def _refuse_network(cases: list[Case], image: Image) -> None:
     for case in cases:
-        if not has_queues(case, image):
-            first = ".".join(map(str, DUALPI2))
-            raise case.wrong(f"dualpi2: takes --engine uml and Linux {first} or later, and this is {image.kernel}")
+        if words := without(case, image):
+            raise case.wrong(words)
 
 
 def _known(case: Case, types: Path | None) -> dict[str, dict]:
@@ -218,7 +223,7 @@ def _refuse_kernel(cases: list[Case], image: Image) -> None:
     """Those that need what the image's kernel has not."""
     _refuse_profiles(cases, image.engine)
     _refuse_ecn(cases, image.kernel)
-    _refuse_queues(cases, image)
+    _refuse_network(cases, image)
     _refuse_controllers(cases, image.kernel, image.types)
 
 

@@ -435,6 +435,13 @@ EDITS: tuple[Edit | New, ...] = (
         r'fopen\("/proc/cpuinfo", "r"\)',
         'fopen("/dev/null", "r")',
     ),
+    # --- Tunnels
+    Edit(
+        "include/linux/netdevice.h",
+        "a packet of TCP takes as much of a buffer as in a kernel without tunnels: runs without one keep their bytes",
+        r"\(LL_MAX_HEADER \+ 48\)$",
+        "LL_MAX_HEADER",
+    ),
 )
 
 
