@@ -57,6 +57,7 @@ def test_headers_take_their_share_and_no_more(scenario_file, kind, kernel):
     assert r.metrics["goodput_bps"] == pytest.approx(wanted, rel=0.003)
     assert plain.metrics["goodput_bps"] == pytest.approx(10e6 * (MTU - TCP) / MTU, rel=0.003)
     assert r.metrics["utilisation"] == pytest.approx(1, abs=0.002)
+    assert r.metrics["throughput_bps"] == pytest.approx(10e6, rel=0.003)
 
 
 @pytest.mark.parametrize("kind", KINDS)
