@@ -56,10 +56,11 @@ def source() -> Path:
     return trees[-1].parent
 
 
-def kernel(fault: str, folder: Path) -> image.Image:
-    """An image of the lab's kernel with the fault."""
+def kernel(folder: Path, *faults: str) -> image.Image:
+    """An image of the lab's kernel with the faults."""
     subprocess.run(["cp", "-a", source(), folder / "tree"], check=True)
-    patched(PATCHES / "kernel" / f"{fault}.patch", folder / "tree")
+    for fault in faults:
+        patched(PATCHES / "kernel" / f"{fault}.patch", folder / "tree")
     return image.open_image(build.build_uml_image(tree=folder / "tree", label="planted").name)
 
 
@@ -78,7 +79,7 @@ def drawn(fault: str, folder: Path) -> explore.Paths:
     """Paths of the law, or of all laws on the kernel."""
     if fault in LAWS:
         return explore.Paths(SEED, [str(planted(fault, folder))], image.open_image(LAB))
-    return explore.Paths(SEED, [], kernel(fault, folder))
+    return explore.Paths(SEED, [], kernel(folder, fault))
 
 
 def main() -> None:

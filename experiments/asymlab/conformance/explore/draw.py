@@ -101,6 +101,7 @@ class Draw:
             "traffic": "plain",
             "verify": True,
             "audit": True,
+            "capture": True,
         }
         self.endings(rate)
         if self.chance(0.25):

@@ -11,18 +11,25 @@ file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats t
     silence   no flow is without progress for longer than silence_limit() says
     close     no connection closes later than its FIN's ACK takes
     window    1 <= cwnd <= 2^20 packets, which grow by what is delivered at most (not Hybla's,
-              nor Formosa's), and pacing rates between 1 byte/s
+              Westwood's nor Formosa's), and pacing rates between 1 byte/s
               and 10 GB/s (large packets: more)
     link      no direction carries more than its rate allows
     rtt       no sample is shorter than the path
     floor     a flow alone on a clean path uses as much of it as its law promises: floor_of()
+    pace      the stack paces by what window and round trip ask for
+    repair    a recovery begins with a retransmission
+    early     no packet is lost before RACK's window, or three behind it
+    sample    no RTT is older than what it is of
+    undo      a reduction that is taken back leaves the window as it was
+    backoff   each timeout of a silence is twice the one before; takes run.capture
+    acks      receivers acknowledge each second packet, and each out of order
     uplink    `asymcc uplink` keeps to the bounds that it is told, and looks at the queue to the end
     left      the kernel has none of the controllers' programs at the end
     log       and has said nothing of a WARNING or a BUG
 
 A run whose set-up failed its self-check is counted apart: it judges the lab. A scenario that breaks one is
 shrunk: the smallest that breaks the same is build/explore/INVARIANT-CONTROLLER-SEED-NUMBER.toml, and `asymlab run FILE`
-repeats it.
+repeats it. The exit code is 1 if one breaks, and 2 for an error.
 """
 
 from __future__ import annotations

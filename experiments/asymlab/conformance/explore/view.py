@@ -50,6 +50,28 @@ class View:
         entries = [flow for flow in self.scenario.flows for _ in range(flow.count)]
         return zip(self.run.job.flows, entries)
 
+    def law(self, job: planned.Flow) -> str:
+        """The name of its controller's record: a file is taken for the one of its name."""
+        file = self.case.files.get(job.controller)
+        return file.call if file else job.controller
+
+    def acks(self, job: planned.Flow) -> np.ndarray:
+        return self.run.acks[self.run.acks["flow"] == job.id]
+
+    def base_us(self, flow: Flow) -> int:
+        """The shortest RTT that the path has.
+
+        On a single hop one netem makes the path's delay and the host's extra delay: reordering spares a packet both.
+        """
+        base = 0
+        for d in topology.DIRECTIONS:
+            ways = [self.phases[k, d] for k in self.crossed(flow)]
+            spared = len(self.scenario.path.chain) == 1 and ways[0][0][1].reorder
+            base += (0 if spared else flow.extra_delay) + sum(
+                min(0 if w.reorder else w.delay - w.jitter for _, w in way) for way in ways
+            )
+        return base
+
     def crossed(self, flow: Crossing) -> range:
         low, high = sorted(self.scenario.switches(flow))
         return range(low, high)
