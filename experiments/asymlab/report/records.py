@@ -44,7 +44,7 @@ DATA = "results.json.xz"
 FOR_TEXT = [{"id": lzma.FILTER_LZMA2, "preset": 9 | lzma.PRESET_EXTREME, "lc": 4, "pb": 0}]
 DATA_MAX = 4 << 20  # bytes of it
 UNPACKING_MAX = 128 << 20  # bytes of memory beside the text; the highest preset takes 65 MB
-DIGITS = 16  # of the hash of a run's results: chance does not give them twice
+DIGITS = 12  # of the hash of a run's results: chance does not give them twice
 
 
 class Record(BaseModel):
