@@ -33,7 +33,7 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path, snapshot, monkeypa
     text = (kept / "fast" / "README.md").read_text() + (kept / "README.md").read_text()
     snapshot(text.replace(part.read(kept / "fast").about.date, "DATE"))
     one = part.read(kept / "fast")
-    assert one.runs == [records.PublishedRun(r["name"], "ef" * 8, valid) for r, valid in zip(RUNS, (True, False))]
+    assert one.runs == [records.PublishedRun(r["name"], "ef" * 6, valid) for r, valid in zip(RUNS, (True, False))]
     assert one.claims[0].samples == [Sample(1, RUN["name"], 2.5)]
     assert one.claims[0].left_out == {RUNS[1]["name"]: "X-1 reno seed 2 is invalid: CPU"}
 

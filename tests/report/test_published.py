@@ -173,7 +173,7 @@ def test_a_part_is_read_as_it_was_written(tmp_path):
     assert (kept.about.image_name, kept.about.commits) == ("6.18", [about["commit"]])
     assert (kept.about.registered, kept.about.objects) == (["0123456789ab"], {"fast.bpf.o": ["cd" * 32]})
     assert kept.claims == [claim("X-1", [], missing="no <run>")]
-    assert kept.runs == [records.PublishedRun(ran["name"], "ef" * 8, False)]
+    assert kept.runs == [records.PublishedRun(ran["name"], "ef" * 6, False)]
     assert html.escape("6 <a> | b") in page_of(tmp_path / "out")
     with pytest.raises(LabError, match="no published results"):
         part.read(tmp_path)
