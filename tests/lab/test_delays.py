@@ -103,7 +103,7 @@ def test_what_is_no_such_file(tmp_path, scenario_file, text, reason):
         ({"delay_trace": "none", "trace": LEO | {"delay": True}}, "path.forward", "either trace.delay or delay_trace"),
         ({"trace": LEO | {"kind": "lte", "delay": True}}, "path.forward.trace.delay", "lte has none, only leo"),
         ({"trace": LEO | {"delay": 1}}, "path.forward.trace.delay", "must be true or false"),
-        ({"ecn_codepoint": "bleach"}, "path.forward.ecn_codepoint", "'bleached' or 'remarked'"),
+        ({"ecn_codepoint": "bleach"}, "path.forward.ecn_codepoint", "'bleached', 'remarked' or 'marked'"),
     ],
 )
 def test_what_does_not_go(scenario_file, way, key, reason):

@@ -36,7 +36,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 # `up WORDS` begins one in the background and waits for its first line; `down` ends it as a user does.
 BEGIN = r"""
 export ASYMCC_OBJECTS=/lab
-ip link add wan0 type veth peer name away
+ip link add name wan0 index 48 type veth peer name away
 ip link set wan0 up; ip link set away up
 up() {
     asymcc uplink --dev wan0 "$@" >said 2>&1 & pid=$!
@@ -102,7 +102,7 @@ def test_its_thinning_is_no_others(script):
     ]
 
 
-CLSACT, CAKE = "clsact wan0", "cake asymcc-3"
+CLSACT, CAKE = "clsact wan0", "cake asymcc-30"  # by its number, 48
 TOLD = "the last `asymcc uplink --dev wan0` was killed: what it left is taken away"
 
 

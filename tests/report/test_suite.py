@@ -514,7 +514,7 @@ def test_a_row_is_repeated_by_its_own_runs(kept, lab, monkeypatch, said):
 
 
 def test_another_hash_is_told(kept, lab, monkeypatch, said):
-    damage(kept, ('"0000000000000000"', '"a1a1a1a1a1a1a1a1"'))
+    damage(kept, ('"000000000000"', '"a1a1a1a1a1a1"'))
     changed = part.read(kept / "one").runs[0].name
     assert again(monkeypatch, "one", "--from", kept) == 1
     assert f"{changed}: published a1a1a1a1a1a1, here 000000000000" in said.getvalue().splitlines()
