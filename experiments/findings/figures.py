@@ -150,6 +150,15 @@ def stripped() -> Figure:
     return figure
 
 
+def wireguard() -> Figure:
+    figure, (ax,) = panels(1)
+    for run, label, colour in zip(runs("wireguard"), ("WireGuard passes them", "GRE drops them"), COLOURS):
+        rates(ax, run, [label], [colour])
+    ax.set(ylabel="goodput, Mbit/s", ylim=(0, 12))
+    ax.legend(title="packets with marks")
+    return figure
+
+
 def idle_time() -> Figure:
     figure, (ax,) = panels(1)
     for at, image in enumerate(KERNELS):
@@ -165,7 +174,10 @@ def idle_time() -> Figure:
 
 PICTURES: dict[str, Callable[[], Figure]] = {
     draw.__name__.replace("_", "-"): draw
-    for draw in (gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, stripped, idle_time, mtu)
+    for draw in (
+        *(gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, stripped, idle_time, mtu),
+        wireguard,
+    )
 }
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""docs/findings.md: each scenario is sound and has its place on the page, and six still show what the page says."""
+"""docs/findings.md: each scenario is sound and has its place on the page, and seven still show what the page says."""
 
 from __future__ import annotations
 
@@ -105,3 +105,11 @@ def test_an_old_timeout_undoes_a_fall_of_the_mtu():
         before, after = (run.acks["cwnd"][run.acks["t"].searchsorted(t)] for t in (18.9, 19.9))
         grown.append(after / before)
     assert grown[0] > 2 and grown[1] < 1
+
+
+@pytest.mark.lab
+def test_wireguard_passes_what_gre_drops():
+    passed, dropped = of_page("wireguard")
+    lost = [r.metrics["flows"][0]["retransmits"] / r.metrics["forward"]["packets"] for r in (passed, dropped)]
+    assert lost[0] < 0.001 and lost[1] == pytest.approx(0.01, abs=0.001)
+    assert passed.metrics["goodput_bps"] > 3 * dropped.metrics["goodput_bps"]

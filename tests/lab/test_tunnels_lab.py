@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from asymlab import LabError
 from asymlab.machine.image import open_image
 from asymlab.plan import scenario
-from asymlab.run.tasks import plan_runs
+from asymlab.run.tasks import plan_runs, without
 from tests.scenarios import CAPTURE, FAST, TUNED, alpha, hop
 from tests.shared import DEFAULT_KERNEL, LAB, check_physics, counters, run
 
@@ -159,3 +160,10 @@ def test_the_fast_engine_refuses_what_its_kernel_is_built_without(scenario_file)
     (case,) = scenario.load(over(scenario_file, "wireguard"))
     with pytest.raises(LabError, match="path.tunnel: wireguard: .* take --engine qemu"):
         plan_runs([case], open_image(LAB))
+
+
+def test_a_kernel_of_the_user_may_have_it(scenario_file, tmp_path):
+    """Its types tell."""
+    (case,) = scenario.load(over(scenario_file, "wireguard"))
+    (tmp_path / "vmlinux.h").write_text("struct wg_peer {\n};\n")
+    assert not without(case, replace(open_image(LAB), folder=tmp_path))

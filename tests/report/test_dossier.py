@@ -34,7 +34,7 @@ ACKS = [
 ]
 BYTES = [("flow", int), ("t", float), ("bytes", float)]
 LINKS = [("dev", "U9"), ("t", float), ("packets", int), ("qlen_sum", int), ("bytes", int)]  # columns
-L4S = SimpleNamespace(engine="uml", kernel="7.3.4")  # an image that has all queues
+L4S = SimpleNamespace(engine="uml", kernel="7.3.4", has_type=lambda _: False)  # an image that has all queues
 
 
 def tasks(cases, image=None) -> list:
@@ -141,7 +141,7 @@ def test_where_a_kernel_lacks_a_queue_nothing_is_asked_of_it(plan, engine, kerne
     def asked(made):
         return {answer.own.id for s in answers.judged(made, done(made, 1)) for answer in s.answers}
 
-    both = [plan(), plan(on=SimpleNamespace(engine=engine, kernel=kernel))]
+    both = [plan(), plan(on=SimpleNamespace(engine=engine, kernel=kernel, has_type=L4S.has_type))]
     left = asked(both[0]) - asked(both[1])
     assert left == {"DualPI2 cubic", "DUALPI2-BESIDE own"}
     ids = [{task.case.scenario.id for task in made.tasks} for made in both]

@@ -61,6 +61,10 @@ class Image:
         """The folder of the kernel's vmlinux.h."""
         return self.folder
 
+    def has_type(self, name: str) -> bool:
+        """Whether the kernel has a structure of this name, so what it belongs to."""
+        return f"struct {name} {{" in (self.types / HEADER).read_text()
+
     @property
     def memory(self) -> Path:
         return self.folder / "memory"

@@ -105,10 +105,13 @@ def without(case: Case, image: Image) -> str:
     if any(getattr(hop, way).dualpi2 for hop in s.path.chain for way in DIRECTIONS) and not has_dualpi2(image):
         first = ".".join(map(str, DUALPI2))
         return f"dualpi2: takes --engine uml and Linux {first} or later, and this is {image.kernel}"
-    costly = "the kernel of uml is built without; take --engine qemu"
-    if image.engine == "uml" and s.path.tunnel == "wireguard":
-        return f"path.tunnel: wireguard: {costly}"
-    return f"flows.subflows: {costly}" if image.engine == "uml" and any(f.subflows > 1 for f in s.flows) else ""
+    for key, asked, of in (
+        ("path.tunnel: wireguard", s.path.tunnel == "wireguard", "wg_peer"),
+        ("flows.subflows", any(f.subflows > 1 for f in s.flows), "mptcp_pm_data"),
+    ):  # costly: the lab's own kernel of uml is built without
+        if asked and image.engine == "uml" and not image.has_type(of):
+            return f"{key}: this kernel of uml is built without; take --engine qemu"
+    return ""
 
 
 def _refuse_profiles(cases: list[Case], engine: str) -> None:
