@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Routers that change the ECN field: what leaves the hop behind them, and that flows go on."""
+"""Routers that change the ECN field: what leaves the hop behind them, that flows go on, and what DualPI2 counts."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections import Counter
 
@@ -74,6 +75,18 @@ def over(scenario_file, how, **more):
     return scenario_file(CAPTURE, TUNED, ecn=True, mtu=1500, hops=[hop(way, wide), hop(wide, wide)], **more)
 
 
+def filtered(file, kernel, source, tmp_path):
+    """A run whose first sender has a filter of this source at its device: its task, and the files that it left."""
+    (tmp_path / "flip.bpf.c").write_text(source)
+    flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v3", f"-I{REPO}/bpf", "-idirafter/usr/include/x86_64-linux-gnu"]
+    subprocess.run(["clang", *flags, "-c", tmp_path / "flip.bpf.c", "-o", tmp_path / "flip.bpf.o"], check=True)
+    guest = open_image(kernel)
+    (task,) = plan_runs(scenario.load(file), guest)
+    task.job.ect1.append(next(end.dev for end in task.job.ends if end.node == "src0"))
+    files, _ = vm.run(guest, task.job, task.objects | {"ect1.bpf.o": (tmp_path / "flip.bpf.o").read_bytes()})
+    return task, files
+
+
 @pytest.mark.parametrize("ip", [4, 6])
 @pytest.mark.parametrize("how", BECOMES)
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
@@ -92,13 +105,7 @@ def test_ect0_and_marks(scenario_file, kernel, how, ip):
 @pytest.mark.parametrize("kernel", LAB_KERNELS)
 def test_ect1(scenario_file, tmp_path, kernel, how, ip):
     """A filter at the sender makes ECT(1) of what it sends."""
-    (tmp_path / "flip.bpf.c").write_text(FLIP)
-    flags = ["-g", "-O2", "-target", "bpf", "-mcpu=v3", f"-I{REPO}/bpf", "-idirafter/usr/include/x86_64-linux-gnu"]
-    subprocess.run(["clang", *flags, "-c", tmp_path / "flip.bpf.c", "-o", tmp_path / "flip.bpf.o"], check=True)
-    guest = open_image(kernel)
-    (task,) = plan_runs(scenario.load(over(scenario_file, how, ip=ip)), guest)
-    task.job.ect1.append(next(end.dev for end in task.job.ends if end.node == "src0"))
-    files, _ = vm.run(guest, task.job, task.objects | {"ect1.bpf.o": (tmp_path / "flip.bpf.o").read_bytes()})
+    _, files = filtered(over(scenario_file, how, ip=ip), kernel, FLIP, tmp_path)
     before, after = (fields(files[f"{name}.pcap"]) for name in ("forward", "forward-2"))
     assert before[ECT1] > 1000 and before[CE] > 5 and not before[ECT0]
     check_change(before, after, how)
@@ -120,3 +127,19 @@ def test_prague_goes_on(scenario_file, how):
         assert c["marked_acks"] == c["classic_cuts"] == 0 < c["losses"] and forward["utilisation"] > 0.95
     else:  # a window that is halved and has no queue fills three quarters of the link
         assert c["classic_cuts"] > 0 == c["losses"] and forward["utilisation"] == pytest.approx(0.75, abs=0.05)
+
+
+BLIND = FLIP.replace("== 2", "== 0").replace("^ 3", "^ 1").replace("^= 3", "^= 1")  # Not-ECT becomes ECT(1)
+
+
+@needs_l4s
+@pytest.mark.parametrize("off, twice", [({}, True), ({"step": "5s"}, False), ({"target": "5s"}, False)])
+def test_dualpi2_counts_a_packet_twice_that_both_mark(scenario_file, tmp_path, off, twice):
+    """Linux's own counter, and a sender that is blind to marks. Without the step, or PI2, it has each packet once."""
+    way, times = {"queue": 50, "dualpi2": off}, {"run": {"duration": "3s", "measure_from": "1s"}}
+    file = scenario_file(CAPTURE, TUNED, times, mtu=1500, forward=way, flow={"controller": "cubic"})
+    task, files = filtered(file, L4S, BLIND, tmp_path)
+    left = fields(files["forward.pcap"])[CE]
+    counted = json.loads(files["agent.json"])["marks"]["end"]["qdisc"][task.job.watch[0].forward.dev]["marks"]
+    # The self-check's packets are counted, too.
+    assert left > 1000 and (counted > 1.2 * left if twice else counted == pytest.approx(left, rel=0.02))
