@@ -278,8 +278,12 @@ static int enter(struct walk *w, int ns, const char *name)
 /* `process` NULL: the file is nobody's. */
 static void visit(struct walk *w, const char *path, const char *name, const char *process)
 {
-	int ns = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+	int ns;
 
+	if (!stat(path, &st) && is_seen(w, &st)) /* most processes are in one: a call for each, not three */
+		return;
+	ns = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (ns < 0) {
 		if (netns_is_lack(errno))
 			w->err = netns_fail_lack(errno);

@@ -171,7 +171,7 @@ static int keep(const struct nlmsghdr *h, void *ctx)
 }
 
 /* The routes of one family. Those that change meanwhile may be told twice or not at all: then anew. */
-static int dump(struct request *q, struct routes *r, const struct prefix *only, int family)
+static int dump(int fd, struct request *q, struct routes *r, const struct prefix *only, int family)
 {
 	int err = -EINTR, nr = r->nr;
 
@@ -182,7 +182,7 @@ static int dump(struct request *q, struct routes *r, const struct prefix *only, 
 		memset(q, 0, sizeof(*q));
 		request_begin(q, RTM_GETROUTE, NLM_F_DUMP);
 		q->r.rtm_family = family;
-		err = request_send(q, keep, &d);
+		err = request_ask(fd, q, keep, &d);
 	}
 	return err == -EOPNOTSUPP || err == -EAFNOSUPPORT ? 0 : err; /* no IPv6 here */
 }
@@ -191,12 +191,14 @@ int routes_get(struct routes *r, const struct prefix *only)
 {
 	static const int both[] = { AF_INET, AF_INET6 };
 	struct request *q = calloc(1, sizeof(*q));
-	int err = q ? 0 : -ENOMEM;
+	int fd = q ? routes_open() : -ENOMEM, err = fd < 0 ? fd : 0;
 
 	memset(r, 0, sizeof(*r));
 	for (int i = 0; !err && i < 2; i++)
 		if (!only || both[i] == only->family)
-			err = dump(q, r, only, both[i]);
+			err = dump(fd, q, r, only, both[i]);
+	if (fd >= 0)
+		close(fd);
 	free(q);
 	if (err)
 		routes_free(r);

@@ -38,16 +38,29 @@ static void show_room(int fd)
 	netlink_ask(fd, &q.h, &(struct answer){ RTM_NEWLINK, sizeof(q.i), NULL, NULL });
 }
 
+int routes_open(void)
+{
+	int fd = netlink_open(NETLINK_ROUTE);
+
+	if (fd >= 0)
+		show_room(fd);
+	return fd;
+}
+
+int request_ask(int fd, struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx)
+{
+	int answer = q->h.nlmsg_type == RTM_GETRULE ? RTM_NEWRULE : RTM_NEWROUTE; /* their heads are as long */
+
+	return netlink_ask(fd, &q->h, &(struct answer){ answer, sizeof(struct rtmsg), seen, ctx });
+}
+
 int request_send(struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx)
 {
-	int err, fd = netlink_open(NETLINK_ROUTE);
-	int answer = q->h.nlmsg_type == RTM_GETRULE ? RTM_NEWRULE : RTM_NEWROUTE; /* their heads are as long */
+	int err, fd = q->h.nlmsg_type == RTM_GETROUTE ? routes_open() : netlink_open(NETLINK_ROUTE);
 
 	if (fd < 0)
 		return fd;
-	if (q->h.nlmsg_type == RTM_GETROUTE)
-		show_room(fd);
-	err = netlink_ask(fd, &q->h, &(struct answer){ answer, sizeof(struct rtmsg), seen, ctx });
+	err = request_ask(fd, q, seen, ctx);
 	close(fd);
 	return err;
 }

@@ -28,7 +28,11 @@ const struct rtattr *route_attr(const struct nlmsghdr *h, int type, size_t least
 void request_begin(struct request *q, int type, int flags);
 /* It is netlink_add(). */
 struct rtattr *request_add(struct request *q, int type, const void *data, size_t size);
+/* A socket to read routes by. -errno */
+int routes_open(void);
 /* -errno */
+int request_ask(int fd, struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx);
+/* The same, by a socket of its own. */
 int request_send(struct request *q, int (*seen)(const struct nlmsghdr *h, void *ctx), void *ctx);
 
 #endif

@@ -56,7 +56,7 @@ static int tell(const struct nlmsghdr *h, void *ctx)
 	return w->seen(NLMSG_DATA(h), h->nlmsg_len - NLMSG_HDRLEN, w->ctx);
 }
 
-static int each_of(int family, __u32 states, __u8 ext, struct watcher *w)
+static int each_of(int fd, int family, __u32 states, __u8 ext, struct watcher *w)
 {
 	struct {
 		struct nlmsghdr h;
@@ -75,19 +75,20 @@ static int each_of(int family, __u32 states, __u8 ext, struct watcher *w)
 		},
 	};
 	const struct answer answer = { SOCK_DIAG_BY_FAMILY, sizeof(struct inet_diag_msg), tell, w };
-	int err, fd = netlink_open(NETLINK_SOCK_DIAG);
 
-	if (fd < 0)
-		return fd;
-	err = netlink_ask(fd, &req.h, &answer);
-	close(fd);
-	return err;
+	return netlink_ask(fd, &req.h, &answer);
 }
 
 int flows_each(__u32 states, __u8 ext, int (*seen)(const struct inet_diag_msg *m, size_t len, void *ctx), void *ctx)
 {
 	struct watcher w = { seen, ctx };
-	int err = each_of(AF_INET, states, ext, &w);
+	int err, fd = netlink_open(NETLINK_SOCK_DIAG);
 
-	return err ? err : each_of(AF_INET6, states, ext, &w);
+	if (fd < 0)
+		return fd;
+	err = each_of(fd, AF_INET, states, ext, &w);
+	if (!err)
+		err = each_of(fd, AF_INET6, states, ext, &w);
+	close(fd);
+	return err;
 }
