@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import threading
 from collections.abc import Iterator
@@ -18,6 +19,7 @@ from asymlab.machine import image, on_uml, vm
 from asymlab.plan import scenario
 from asymlab.run import local
 from asymlab.run.tasks import Task, plan_runs
+from tests.machine.traced import host_calls
 from tests.shared import BUILD, CAGES, wait_for
 
 LABEL = "6.12-uml"
@@ -167,6 +169,19 @@ def test_a_job_with_an_object_of_anyones_has_a_guest_of_its_own(place, planned):
     assert len(place.machines) == 2 and place.machines[1].poll() is not None
     assert place.files(task, {"mine.bpf.o": mine}) == own
     assert len(place.machines) == 3 and place.guest is served
+
+
+SLOW = {"rate": "2mbit", "delay": "20ms", "queue": 100}
+VISITS = 11_500  # of the host's processes that stand for the guest's: each stops, is looked at and goes on
+
+
+@pytest.mark.skipif(not shutil.which("strace"), reason="no strace")
+def test_a_path_with_all_that_is_judged_takes_few_visits(planned, tmp_path, monkeypatch):
+    """A boot, and 10 s at 2 Mbit/s: 20 us each, most of what a short path costs."""
+    path = {"path": {"mtu": 1500, "forward": SLOW, "reverse": SLOW}}
+    task = planned(**path, flow={"controller": "fusion"}, run={"duration": "10s", "audit": True, "verify": True})
+    calls = host_calls(image.open_image(LABEL), task, tmp_path, monkeypatch)
+    assert calls.count("PTRACE_SYSEMU, ") < VISITS
 
 
 def test_a_packaged_kernel_and_a_lone_job_have_machines_of_their_own():

@@ -24,6 +24,7 @@ from asymlab.machine.uml import edits, make, source
 from asymlab.plan import scenario, topology
 from asymlab.plan.topology import plan_job
 from asymlab.run.tasks import plan_on_host, plan_runs
+from tests.machine.traced import host_calls
 from tests.scenarios import FAST
 from tests.shared import BUILD, CAGES, REPO, asymlab, one_line, repeated, run, wait_for
 
@@ -680,20 +681,9 @@ TELLING += " timer_settime setitimer alarm timerfd_create poll ppoll select psel
 @pytest.mark.lab
 def test_the_host_calls_of_a_run_tell_neither_time_nor_chance(tmp_path, monkeypatch):
     """Those of the kernel, from the first packet to the results. A read without a call (vDSO) does not show here."""
-    monkeypatch.setenv(CAGE, "none")
-    on_uml.cage.cache_clear()
     guest = image.open_image(LABEL)
     (task,) = plan_runs(scenario.load(CANARY), guest)
-    traced = replace(guest, folder=tmp_path / "image")
-    shutil.copytree(guest.folder, traced.folder)
-    (traced.folder / "linux").write_text(
-        f'#!/bin/sh\nexec strace -o {tmp_path}/calls {guest.folder}/linux "$@"\n'  # not -f: its processes are traced
-    )
-    (traced.folder / "linux").chmod(0o755)
-    files, _ = vm.run(replace(traced, sha256={}), task.job, task.objects)
-    on_uml.cage.cache_clear()
-    assert "trace.bin" in files
-    calls = (tmp_path / "calls").read_text()
+    calls = host_calls(guest, task, tmp_path, monkeypatch)
     between = calls[calls.index("first packet") : calls.index("pwrite64(")]
     made_calls = {m[1] for m in re.finditer(r"^(\w+)\(", between, re.M)}
     assert "ptrace" in made_calls and len(made_calls) > 3

@@ -10,7 +10,6 @@ import os
 import re
 import socket
 import struct
-import subprocess
 import time
 from collections.abc import Callable, Collection
 from functools import partial
@@ -30,7 +29,7 @@ from .job import (
     Rewrite,
     Shape,
 )
-from .system import LIBC, Failure, mount, sh
+from .system import LIBC, Failure, completed, mount, sh
 
 FOLDER, HOME = "/run/netns", "/proc/self/ns/net"
 CLONE_NEWNET = 0x40000000
@@ -108,7 +107,7 @@ class Namespaces:
     def tc(self, node: str, commands: list[str]) -> None:
         """All in one process; Failure names the command that failed, which tc tells by its line."""
         argv = ["tc", "-n", self.name(node), "-batch", "-"]
-        p = subprocess.run(argv, input="\n".join(commands) + "\n", capture_output=True, text=True)
+        p = completed(argv, "\n".join(commands) + "\n")
         if p.returncode:
             words = p.stderr.strip().replace("\n", "; ")
             line = re.search(r"; Command failed -:(\d+)$", words)
@@ -128,6 +127,10 @@ class Namespaces:
         """The options of an end's queues, by their kind, as tc tells them."""
         queues = json.loads(sh("tc", "-n", self.name(end.node), "-d", "-j", "qdisc", "show", "dev", end.dev))
         return {queue["kind"]: queue["options"] for queue in queues}
+
+    def remove(self, node: str) -> None:
+        self.nodes.remove(name := self.name(node))
+        remove_namespace(name)
 
     def close(self) -> None:
         while self.nodes:

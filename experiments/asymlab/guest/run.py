@@ -59,6 +59,7 @@ def run(job: Job, out: str, objects: str, prefix: str, record: Record) -> None:
         audit = Audit() if job.audit else None
         controllers = Controllers(objects, cgroup, for_cgroup, record)
         cleanup.callback(controllers.close)
+        cleanup.callback(ns.remove, "probe")  # asymcc looks into each namespace, by 180 system calls
         controllers.load(job.controllers)
         if job.thin is not None and not job.thin_on:
             controllers.thin(job.thin)

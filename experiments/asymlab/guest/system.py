@@ -27,9 +27,19 @@ class Failure(Exception):
         return {"ok": False, "error": str(self), "kind": self.kind}
 
 
+def completed(argv: list[str], text: str | None = None) -> subprocess.CompletedProcess[str]:
+    """A command that has run. Python asks in its process for the handler of each signal that is not blocked: 63 system
+    calls. SIGCHLD is not: while one waits for the agent, chance after it is another."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals() - {signal.SIGCHLD})
+    try:
+        return subprocess.run(argv, input=text, capture_output=True, text=True)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def sh(*argv: str, text: str | None = None, check: bool = True, kind: Fault = Fault.NONE) -> str:
     """Run a command; returns its output. Failure with the command's own words."""
-    p = subprocess.run(argv, input=text, capture_output=True, text=True)
+    p = completed([*argv], text)
     if check and p.returncode:
         words = (p.stderr or p.stdout).strip().replace("\n", "; ")
         raise Failure(f"{' '.join(argv)}: {words or f'exit {p.returncode}'}", kind)
