@@ -246,6 +246,8 @@ TUNNELS = [
     ({"hops": 2 * [hop()], "uplink": {"at": "router", "probe": True}}, "hides the hosts from a router"),
     ({"hops": 2 * [hop()], "flow": {"leave": 2}}, "leads from the first switch to the last"),
 ]
+BY_TWO = {"controller": "reno", "subflows": 2, "hop": 1, "second_hop": 2}
+NO_SECOND = [{"hop": 1, "second_hop": 2}, {"subflows": 2, "second_hop": 2}, {"subflows": 2, "hop": 1, "second_hop": 1}]
 ALONE = [{"count": 2}, {"reply": 9}, {"size": 9}, {"app_rate": "1mbit"}, {"stop": "2s"}]
 
 
@@ -264,6 +266,9 @@ ALONE = [{"count": 2}, {"reply": 9}, {"size": 9}, {"app_rate": "1mbit"}, {"stop"
         ({"flow": {"subflows": 3}}, "flows.0.subflows: must be at most 2"),
         *(({"flow": {"subflows": 2} | more}, "flows.0: .*subflows: cannot be with count,") for more in ALONE),
         ({"flow": {"subflows": 2}} | V6, "flows.subflows: takes ip = 4"),
+        *(({"flow": flow}, "flows.0: .*second_hop: takes two subflows and another hop") for flow in NO_SECOND),
+        ({"flow": {"subflows": 2, "hop": 1, "second_hop": 2}}, "flows.0.second_hop: no hop 2; there are 1 to 1"),
+        ({"flows": 31 * [BY_TWO], "hops": [hop(), hop()]}, "flows.second_hop: more than 30 flows"),
         ({"coalesce": "50us"}, "coalesce: needs offloads = true"),
         ({"offloads": True, "coalesce": "11ms"}, "coalesce: must be at most 10ms"),
         ({"offloads": 1.5}, "offloads: must be true or false"),

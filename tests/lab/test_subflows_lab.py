@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A flow of MPTCP with two subflows over one bottleneck. Packaged kernels have it, and the fast engine's has not."""
+"""A flow of MPTCP with two subflows, over one bottleneck and over two. The fast engine's kernel has none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from asymlab.machine.image import open_image
 from asymlab.plan import scenario
 from asymlab.results import capture
 from asymlab.run.tasks import plan_runs
-from tests.scenarios import CAPTURE, TUNED
+from tests.scenarios import CAPTURE, TUNED, hop
 from tests.shared import DEFAULT_KERNEL, KERNELS, LAB, check_physics, run
 
 pytestmark = pytest.mark.lab
@@ -61,6 +61,24 @@ def test_the_other_way_and_within_a_tunnel(scenario_file):
     r = run(two(scenario_file, {"flow": {"direction": "reverse"}}, path={"tunnel": "gre"}), DEFAULT_KERNEL)
     check_physics(r)
     assert min(flow["goodput_bps"] for flow in r.metrics["flows"]) > 1e6
+
+
+WAYS = [(DEFAULT_KERNEL, "forward"), (DEFAULT_KERNEL, "reverse"), ("6.1", "forward")]
+
+
+@pytest.mark.parametrize("kernel, direction", WAYS)
+def test_each_subflow_has_a_path_of_its_own(scenario_file, kernel, direction):
+    """It has all of it, and its packets are nowhere else."""
+    hops = [hop({"rate": rate}, {"rate": rate}) for rate in ("10mbit", "5mbit")]
+    flow = {"hop": 1, "second_hop": 2, "direction": direction}
+    more = {"flow": flow, "run": {"duration": "5s", "measure_from": "2s"}}
+    r = run(two(scenario_file, CAPTURE, more, hops=hops), kernel)
+    for k, (flow, watched, rate) in enumerate(zip(r.metrics["flows"], r.metrics["hops"], (10e6, 5e6), strict=True)):
+        assert watched[direction]["utilisation"] > 0.99
+        assert flow["goodput_bps"] == pytest.approx(rate * r.job.payload_share, rel=0.02)
+        name = f"{direction}.pcap" if not k else f"{direction}-2.pcap"
+        packets = capture.read(r.folder / name, r.record["agent"]["zero_unix_ns"])
+        assert {int(port) for port in packets["sport"]} == {61000 + k}
 
 
 def test_the_fast_engine_refuses_it(scenario_file):

@@ -283,6 +283,7 @@ class Flow:
     write_bytes: int | None = None  # each 10 ms; None: as fast as the socket takes them
     second: Address | None = None  # from which it has a subflow of MPTCP; None: it is TCP
     subflow: bool = False  # it is this one, of the flow before it: the kernel makes it
+    second_at: Address | None = None  # the sink's own address for it, by another path; None: the first one's
 
 
 @dataclass(frozen=True)

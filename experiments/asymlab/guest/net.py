@@ -452,8 +452,8 @@ def _node_requests(job: Job, node: str) -> list[netlink.Request]:
             netlink.add_address(end.dev, end.addr, 112 if job.v6 else 30),
             netlink.set_neighbour(end.dev, peer.addr, peer.mac),
         ]
-        seconds = (flow.second for flow in job.flows if flow.src_addr == end.addr and flow.second)
-        requests += [netlink.add_address(end.dev, addr, 32) for addr in seconds]
+        by_one = (flow for flow in job.flows if flow.src_addr == end.addr and not flow.second_at)
+        requests += [netlink.add_address(end.dev, flow.second, 32) for flow in by_one if flow.second]
     return requests + [netlink.add_route(r.dst, r.via, r.dev, r.attrs) for r in job.routes if r.node == node]
 
 

@@ -11,7 +11,7 @@ from .netlink import GENERIC, NESTED, Netlink, Request, attribute
 IPPROTO_MPTCP = 262
 ADD_ADDRESS, SET_LIMITS = 1, 5
 ADDRESS, RECEIVED, SUBFLOWS = 1, 2, 3  # attributes of these
-FAMILY, ADDRESS_V4, FLAGS, BEGINS = 1, 3, 6, 2
+FAMILY, ADDRESS_V4, FLAGS, SIGNAL, BEGINS = 1, 3, 6, 1, 2
 
 
 def allow(job: Job, ns: Namespaces) -> None:
@@ -22,11 +22,14 @@ def allow(job: Job, ns: Namespaces) -> None:
 
 
 def _requests(number: int, flow: Flow, node: str) -> list[Request]:
-    limits = struct.pack("BBxx", SET_LIMITS, 1) + attribute(RECEIVED, bytes(4)) + attribute(SUBFLOWS, b"\1\0\0\0")
+    """By a path of its own the sink tells its second address, and the source's route chooses the way to it."""
+    told = struct.pack("I", 1 if flow.second_at else 0)
+    limits = struct.pack("BBxx", SET_LIMITS, 1) + attribute(RECEIVED, told) + attribute(SUBFLOWS, b"\1\0\0\0")
     requests = [Request("limits set subflows 1", number, 0, limits, "ip mptcp")]
-    if node == flow.src and flow.second:
-        own = attribute(FAMILY, struct.pack("H", socket.AF_INET)) + attribute(ADDRESS_V4, socket.inet_aton(flow.second))
-        own += attribute(FLAGS, struct.pack("I", BEGINS))
+    teller, addr, flags = (flow.dst, flow.second_at, SIGNAL) if flow.second_at else (flow.src, flow.second, BEGINS)
+    if node == teller and addr:
+        own = attribute(FAMILY, struct.pack("H", socket.AF_INET)) + attribute(ADDRESS_V4, socket.inet_aton(addr))
+        own += attribute(FLAGS, struct.pack("I", flags))
         body = struct.pack("BBxx", ADD_ADDRESS, 1) + attribute(ADDRESS | NESTED, own)
-        requests.append(Request(f"endpoint add {flow.second} subflow", number, 0, body, "ip mptcp"))
+        requests.append(Request(f"endpoint add {addr}", number, 0, body, "ip mptcp"))
     return requests

@@ -188,7 +188,7 @@ class Traffic:
             with self.ns.enter(flow.dst):
                 listener = self._socket(flow, flow.dst_addr)
                 wakes = 1 if flow.reply_bytes else wakes_for(COMPARE_BYTES if self.job.verify else WAKE_BYTES)
-            listener.bind((flow.dst_addr, SERVER_PORT + flow.id))
+            listener.bind(("" if flow.second_at else flow.dst_addr, SERVER_PORT + flow.id))
             listener.listen(1)
             self.sinks[flow.id] = worker = Worker(self._accepted, listener, wakes, work, flow, *more)
             worker.start()

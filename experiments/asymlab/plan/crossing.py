@@ -132,6 +132,12 @@ class Flow(Crossing):
         le=2,
         description="With 2 it is MPTCP. Both take the same path, and the record has each as a flow. Engine `qemu`.",
     )
+    second_hop: int | None = Field(
+        None,
+        ge=1,
+        description="With two subflows and `hop`: the second one's hop.",
+        json_schema_extra={"without": "the same"},
+    )
     source_sysctls: dict[str, Sysctl] = Field(
         {}, description='Settings of its source host, over those of all hosts: `{ "net.ipv4.tcp_sack" = 0 }`.'
     )
@@ -162,6 +168,8 @@ class Flow(Crossing):
         others = ("reply", "size", "app_rate", "stop", "hosts_of")
         if self.subflows > 1 and (self.count > 1 or any(getattr(self, key) is not None for key in others)):
             raise ValueError(f"subflows: cannot be with count, {', '.join(others[:-1])} or {others[-1]}")
+        if self.second_hop and (self.subflows == 1 or self.hop in (None, self.second_hop)):
+            raise ValueError("second_hop: takes two subflows and another hop")
         return self
 
     @model_validator(mode="after")

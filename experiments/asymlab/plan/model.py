@@ -39,6 +39,7 @@ from .queues import (
 from .reasons import ID, TITLE
 
 PORTS = 65536 - FLOW_PORT
+SECOND_HOPS = 30  # flows with links for a second subflow: each link has a number below 256
 IPV6_MTU = 1280  # the least
 SEGMENT, SEGMENT_MAX = 65536, 8 * 65535  # the kernel's own, and the most that it takes
 TCP_ECN = "net.ipv4.tcp_ecn"
@@ -501,13 +502,16 @@ class Scenario(Model):
     @model_validator(mode="after")
     def _all_have_a_way(self) -> Self:
         last = len(self.path.chain) + 1
+        if sum(flow.second_hop is not None for flow in self.flows) > SECOND_HOPS:
+            raise ValueError(f"flows.second_hop: more than {SECOND_HOPS} flows have one")
         named: list[tuple[str, Crossing]] = [
             *((f"flows.{i}", flow) for i, flow in enumerate(self.flows)),
             *((f"background.{i}", load) for i, load in enumerate(self.background)),
         ]
         for name, flow in named:
-            if flow.hop is not None and flow.hop >= last:
-                raise ValueError(f"{name}.hop: no hop {flow.hop}; there are 1 to {last - 1}")
+            for key in ("hop", "second_hop"):
+                if (hop := getattr(flow, key, None)) and hop >= last:
+                    raise ValueError(f"{name}.{key}: no hop {hop}; there are 1 to {last - 1}")
             enter, leave = self.switches(flow)
             for key, switch in (("enter", enter), ("leave", leave)):
                 if not 1 <= switch <= last:

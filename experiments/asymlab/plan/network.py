@@ -63,6 +63,12 @@ class Network:
         self._add_route(end.dev.removeprefix(f"{end.node}-"), end.node, network)
         return addr
 
+    def aside(self, end: job.End, to: job.End) -> None:
+        """A host's route by another link of its own to where an end is, with the attributes of its way out."""
+        attrs = next(r.attrs for r in self.routes if (r.node, r.dst) == (end.node, "default"))
+        switch = end.dev.removeprefix(f"{end.node}-")
+        self._add_route(end.node, switch, to.addr.rsplit(".", 1)[0] + ".0/30", attrs)
+
     def way_out(self, end: job.End, attrs: list[str]) -> None:
         """A host's route to everywhere."""
         self._add_route(end.node, end.dev.removeprefix(f"{end.node}-"), "default", " ".join(attrs))

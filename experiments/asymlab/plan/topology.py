@@ -24,9 +24,9 @@ from .. import LabError
 from ..controllers import LINUX, built_in
 from ..guest import job
 from ..guest.programs import WithPrograms
-from ..guest.protocol import ECHO_PAYLOAD, FLOW_PORT, ip_udp
+from ..guest.protocol import ECHO_PAYLOAD, ip_udp
 from ..paths import BUILD, BUILT
-from . import hosting, shapes, tunnels
+from . import hosting, shapes, subflows, tunnels
 from . import scenario as plan
 from .crossing import TIMESTAMPS, Background, Flow
 from .model import ACCEPTING, TCP_ECN
@@ -191,6 +191,7 @@ class Hops:
                 self.carrying.update((k, "reverse") for k in self.span(flow))
         if s.programs:
             self.carrying = {*self.specs}
+        self.carrying.update((flow.second_hop, flow.direction) for flow in s.flows if flow.second_hop)
         self.queues: dict[Place, job.Bottleneck] = {}
         self.usual: dict[Place, int] = {}  # bytes of a packet
         self.queue_ends: dict[Place, job.End] = {}
@@ -371,7 +372,7 @@ class Builder:
                 attrs.append(f"congctl {flow.controller}")
             if end.node == dst and (flow.ack or s.ack) == "every":
                 attrs.append("quickack 1")
-            most = min(self.hops.queues[k, ack].packet_bytes for k in crossed)
+            most = min(self.hops.queues[k, ack].packet_bytes for k in (*crossed, flow.second_hop or crossed[0]))
             passes = tunnels.inner(s.path.tunnel, most)
             if end.node == dst and most < s.path.mtu and s.ip == 4:  # IPv6 has no route of less than 1280 bytes
                 attrs.append(f"mtu lock {passes} advmss {s.path.mtu - 40}")  # a small bucket would never pass more
@@ -386,16 +387,7 @@ class Builder:
             entry = replace(entry, write_bytes=flow.app_rate and flow.app_rate // 800)
             self.flows.append(entry)
         if flow.subflows > 1:
-            self._add_subflow(ends[flow.direction == "reverse"])
-
-    def _add_subflow(self, source: job.End) -> None:
-        """The second one of the last flow. Its port is the only one that its host may choose."""
-        first, number = self.flows[-1], len(self.flows)
-        addr = self.network.second(source)
-        self.flows[-1:] = [replace(first, second=addr), replace(first, id=number, src_addr=addr, subflow=True)]
-        at = next(i for i, node in enumerate(self.nodes) if node.name == source.node)
-        ports: job.Sysctls = {"net.ipv4.ip_local_port_range": f"{FLOW_PORT + number} {FLOW_PORT + number}"}
-        self.nodes[at] = replace(self.nodes[at], sysctls=self.nodes[at].sysctls | ports)
+            subflows.add(self, flow, ends[flow.direction == "reverse"])
 
     def probe(self, flow: Flow, src: str, dst: str, addr: dict[str, str], data: str, ack: str) -> job.Probe:
         s, crossed, specs = self.s, self.hops.span(flow), self.hops.specs
