@@ -140,6 +140,21 @@ def mtu() -> Figure:
     return figure
 
 
+def sack() -> Figure:
+    figure, (ax,) = panels(1)
+    for at, run in enumerate(runs("sack")):
+        told, segments, below = run.record["agent"]["receivers"]["dst0"], int(run.goodput["segments"].sum()), 0.0
+        sent, counted = told["TcpOutSegs"], told["TcpExtTCPAckCompressed"]
+        labels = ("sent", "held back, and counted", "neither") if at == 0 else [""] * 3
+        for label, part, colour in zip(labels, (sent, counted, segments - sent - counted), (BLUE, GREEN, VERMILLION)):
+            ax.bar(at, max(part, 0) / 1e3, bottom=below, color=colour, width=0.6, label=label)
+            below += max(part, 0) / 1e3
+    ax.set(ylabel="ACKs of segments, thousands", ylim=(0, 65))
+    ax.set_xticks(range(2), ["tcp_comp_sack_nr\n44 (default)", "tcp_comp_sack_nr\n0"])
+    ax.legend(loc="upper center", ncols=2)
+    return figure
+
+
 def stripped() -> Figure:
     figure, (ax,) = panels(1)
     labels = ("after the handshake", "in it as well", "nowhere")
@@ -172,12 +187,9 @@ def idle_time() -> Figure:
     return figure
 
 
+FIRST = (gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, stripped, idle_time, mtu)
 PICTURES: dict[str, Callable[[], Figure]] = {
-    draw.__name__.replace("_", "-"): draw
-    for draw in (
-        *(gred_shut, stretch_acks, lp, prr, frto, tx_start, hystart_train, newreno, stripped, idle_time, mtu),
-        wireguard,
-    )
+    draw.__name__.replace("_", "-"): draw for draw in (*FIRST, wireguard, sack)
 }
 
 

@@ -113,3 +113,13 @@ def test_wireguard_passes_what_gre_drops():
     lost = [r.metrics["flows"][0]["retransmits"] / r.metrics["forward"]["packets"] for r in (passed, dropped)]
     assert lost[0] < 0.001 and lost[1] == pytest.approx(0.01, abs=0.001)
     assert passed.metrics["goodput_bps"] > 3 * dropped.metrics["goodput_bps"]
+
+
+@pytest.mark.lab
+def test_sack_compression_forgets_acks():
+    """With it a third of all segments have no ACK of their own, nor are they counted."""
+    compressed, every = of_page("sack", LAB)
+    for run, least, most in ((compressed, 0.3, 0.5), (every, -0.001, 0.03)):  # some come in order, two to an ACK
+        told, segments = run.record["agent"]["receivers"]["dst0"], run.goodput["segments"].sum()
+        assert run.goodput["not_next"].sum() > 0.95 * segments
+        assert least < 1 - (told["TcpOutSegs"] + told["TcpExtTCPAckCompressed"]) / segments < most

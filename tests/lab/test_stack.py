@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from asymlab.conformance.explore import explore, invariants, stack
+from asymlab.plan.model import Change
 from tests.lab.test_explore import attempt, edited, tree_of, way
 
 RULES = {rule.__name__ for rule in stack.RULES}
@@ -28,7 +31,7 @@ def sound(tmp_path_factory):
 
 def broken(sound, **tables) -> set[str]:
     case, r = sound
-    return {one.invariant for one in invariants.judge(case, edited(r, **tables))}
+    return {one.invariant for one in invariants.judge(case, edited(r, **tables) if tables else r)}
 
 
 def of(sound, column: str, value, where) -> set[str]:
@@ -82,6 +85,41 @@ def test_a_window_that_stays_small_when_a_timeout_was_spurious_is_found(sound):
 
 
 @pytest.mark.lab
+def test_a_window_after_two_reductions_or_a_pause_is_its_laws_own(sound):
+    case, r = sound
+    [k] = np.flatnonzero(np.diff(r.acks["ssthresh"].astype("i8")) > 0)[-1:]
+    acks = r.acks.copy()
+    acks["cwnd"][k + 1] = 1
+    assert "undo" in broken(sound, acks=acks)
+    twice = acks.copy()
+    twice["ca_state"][k - 1], twice["ssthresh"][k - 1] = 4, acks["ssthresh"][k] + 1
+    paused = edited(r, acks=acks)
+    object.__setattr__(paused.job.flows[0], "resume_s", float(acks["t"][k]))  # its own copy of the job
+    for one in (edited(r, acks=twice), paused):
+        assert "undo" not in {b.invariant for b in invariants.judge(case, one)}
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize(
+    "change, left",
+    [
+        ({"controller": "reno", "command": "use"}, {"acks"}),  # whose law the flow has is not told
+        ({"direction": "forward", "mtu": 1000}, {"pace"}),  # a receiver waits for two segments as large as before
+    ],
+)
+def test_rules_that_a_change_under_way_takes_out(sound, change, left):
+    case, r = sound
+    acks = r.acks.copy()
+    acks["pacing"][300] //= 2
+    told = r.record["agent"]["receivers"]["dst0"] | {"TcpOutSegs": 1}
+    bad = edited(r, acks=acks, agent={"receivers": {"dst0": told}})
+    assert broken((case, bad)) == {"pace", "acks"}
+    changes = [*case.scenario.changes, Change.model_validate({"at": "15s"} | change)]
+    other = replace(case, scenario=case.scenario.model_copy(update={"changes": changes}))
+    assert broken((other, bad)) == left
+
+
+@pytest.mark.lab
 def test_a_sample_that_is_older_than_its_packet_is_found(sound):
     """300 packets on, of a hundred in flight: an eighth of a sample moves the smoothed RTT."""
     acks = sound[1].acks
@@ -104,8 +142,9 @@ def test_a_timeout_that_is_not_twice_the_one_before_is_found(sound, monkeypatch,
 @pytest.mark.lab
 def test_a_receiver_that_is_too_silent_is_found(sound):
     told = sound[1].record["agent"]["receivers"]["dst0"]
-    rows = sound[1].goodput
-    least = int(rows["not_next"].sum() + (rows["segments"].sum() - rows["not_next"].sum()) // 2) - 1
+    strays, segments = (int(sound[1].goodput[of].sum()) for of in ("not_next", "segments"))
+    assert strays > 20
+    least = strays // 2 + (segments - strays) // 2 - 1
     assert least < told["TcpOutSegs"]
     for sent, found in ((least, set()), (least - 1, {"acks"})):
         assert broken(sound, agent={"receivers": {"dst0": told | {"TcpOutSegs": sent}}}) == found

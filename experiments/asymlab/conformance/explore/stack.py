@@ -23,12 +23,27 @@ ROUNDED = 1.125  # a timer of the kernel's ends later by an eighth at most
 TICK_S = 0.004
 DUPACKS = 3
 MSS_OPTION, STAMPS = 2, 12  # its kind; bytes of a segment that timestamps take
+SEARCH = 2  # as slow_start
 UNTOLD = 536  # without that option (RFC 9293, 3.7.1)
 
 
 def others(v: View, without: set[str]) -> Iterator[tuple[planned.Flow, Flow]]:
-    """The flows of controllers that have a record, but those."""
-    return ((job, flow) for job, flow in v.flows() if v.law(job) in REGISTER.keys() - without)
+    """The flows of controllers that have a record, but those. `use` gives new connections another one."""
+    if any(c.command == "use" for c in v.scenario.changes):
+        return
+    for job, flow in v.flows():
+        if v.law(job) in REGISTER.keys() - without:
+            yield job, flow
+
+
+def sets(v: View) -> list[dict]:
+    """The parameters of changes."""
+    return [c.set for c in v.scenario.changes if c.set]
+
+
+def turns(v: View) -> bool:
+    """Whether the path's MTU changes: old packets are too large then, and a receiver waits for two as large."""
+    return any(c.mtu for c in v.scenario.changes)
 
 
 def handshake_lacks(v: View, kind: int) -> bool:
@@ -148,13 +163,20 @@ def undo(v: View) -> Iterator[tuple[str, str]]:
     """A reduction that is taken back leaves a window as large as before: so says undo_cwnd of all controllers.
 
     Then ssthresh is what it was, or three quarters of that window. Westwood sets it by itself when a recovery ends.
+    After a pause a window begins anew, and of two reductions one alone may be taken back. FAST, and SEARCH at its end,
+    set a window as they like.
     """
-    for job, _ in others(v, OWN | WESTWOOD):
+    if any(given.get("slow_start") == SEARCH for given in (*v.scenario.controllers.values(), *sets(v))):
+        return
+    for job, _ in others(v, OWN | WESTWOOD | {"fast"}):
         acks = v.acks(job)
+        acks = acks[acks["t"] < (v.end if job.resume_s is None else job.resume_s)]
         calm, ssthresh = acks["ca_state"] <= DISORDER, acks["ssthresh"].astype("i8")
         for k in np.flatnonzero(~calm[:-1] & calm[1:] & (np.diff(ssthresh) > 0)):
             for j in np.flatnonzero(calm[:k])[-1:]:
                 before, back = int(acks["cwnd"][j]), int(acks["cwnd"][k + 1])
+                if np.ptp(ssthresh[j + 1 : k + 1]):
+                    continue
                 if ssthresh[k + 1] >= max(ssthresh[j], before // 2 + before // 4) and back < before:
                     words = f"a window of {before} packets is {back} when its reduction is taken back"
                     yield job.controller, f"flow {job.id}: {words}, at {acks['t'][k]:.3f} s"
@@ -164,9 +186,9 @@ def backoff(v: View) -> Iterator[tuple[str, str]]:
     """Each timeout is twice the one before, until an ACK comes (RFC 6298, 5.5).
 
     They show by what the first queue sends again of one segment, if it drops nothing; others may be before it.
-    ACKs after close() have no record.
+    ACKs after close() have no record, and of a large segment a part may come.
     """
-    for job, flow in v.flows() if v.scenario.run.capture else ():
+    for job, flow in v.flows() if v.scenario.run.capture and not (turns(v) or v.scenario.offloads) else ():
         if job.size_bytes is not None:
             continue
         hops = v.crossed(flow)
@@ -199,17 +221,19 @@ def wrong_steps(v: View, place: tuple[int, str], times: np.ndarray) -> str:
 def acks(v: View) -> Iterator[tuple[str, str]]:
     """A receiver acknowledges each second segment in order, and each that is not (RFC 5681, 4.2).
 
-    Linux holds back some of the latter for a ms, and counts these. The last segment may wait for its ACK. To what comes
-    at once, as a trace delivers it, or as one large segment, there may be one answer.
+    Linux holds back some of the latter for a ms, and counts these; but for each of them it may forget one besides
+    (finding 13). The last segment may wait for its ACK. To what comes at once, as a trace delivers it, or as one large
+    segment, there may be one answer.
     """
-    if v.scenario.offloads or any(d.trace for phases in v.phases.values() for _, d in phases):
+    if v.scenario.offloads or turns(v) or any(d.trace for phases in v.phases.values() for _, d in phases):
         return
     told = v.run.record["agent"]["receivers"]
+    kept = 1 if topology.PROFILES[v.scenario.profile].get("net.ipv4.tcp_comp_sack_nr") == 0 else 2
     for host in sorted(told.keys() - {job.src for job, _ in v.flows()}):
         flows = [job for job, _ in v.flows() if job.dst == host]
         rows = v.run.goodput[np.isin(v.run.goodput["flow"], [job.id for job in flows])]
         strays = int(rows["not_next"].sum())
-        least = strays + (int(rows["segments"].sum()) - strays) // 2 - len(flows)
+        least = strays // kept + (int(rows["segments"].sum()) - strays) // 2 - len(flows)
         sent = told[host]["TcpOutSegs"] + told[host]["TcpExtTCPAckCompressed"]
         if sent < least:
             yield flows[0].controller, f"{host}: {sent} ACKs of {rows['segments'].sum()} segments, at least {least}"
