@@ -305,6 +305,30 @@ def test_a_tool_has_paths_of_its_own_beside_those_without_it(tmp_path, tool, hop
         worst.question(tool, "harm", None, 1, 1, None)
 
 
+def test_a_controller_has_the_parameters_that_it_is_given(tmp_path):
+    """It alone: what it is compared with has none. Another value is another search."""
+    fair, other = (
+        worst.question("fast", "harm", None, 1, 1, None, worst.parameters([w])) for w in ("fair=1", "fair=0")
+    )
+    (tmp_path / "a.toml").write_text(toml(fair.tree(fair.box.path((0.5,) * len(fair.box.sides)))))
+    mine, cubic = scenario.load(tmp_path / "a.toml")
+    assert mine.scenario.controllers["fast"]["fair"] == 1
+    assert [case.scenario.flows[0].controller for case in (mine, cubic)] == ["fast", "cubic"]
+    assert len({fair.name, other.name, worst.question("fast", "harm", None, 1, 1, None).name}) == 3
+
+
+@pytest.mark.parametrize("words", ["fair", "fair=x", "=1", "fair=1.5"])
+def test_a_parameter_that_is_none(words):
+    with pytest.raises(LabError, match=f"--with {words}: KEY=VALUE, a whole number"):
+        worst.parameters([words])
+
+
+@pytest.mark.parametrize("name", ["thin", "bbr"])
+def test_what_takes_no_parameters(name):
+    with pytest.raises(LabError, match=f"--with: {name} takes no parameters"):
+        worst.question(name, "goodput", None, 1, 1, None, (("fair", 1),))
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("tool, aim, least, most", [("uplink", "queue", 0.6, 1), ("thin", "goodput", 1.3, math.inf)])
 def test_what_a_tool_is_worth_on_one_path(tmp_path, tool, aim, least, most):

@@ -24,6 +24,7 @@ def worst_options(p: argparse.ArgumentParser) -> None:
     about = "; ".join(f"{name}: {aim.about}" for name, aim in AIMS.items())
     p.add_argument("--aim", choices=AIMS, default="goodput", help=f"what shall be least: {about} [%(default)s]")
     p.add_argument("--flows", type=positive, help="of the controller, at a time [1; share: 4]")
+    p.add_argument("--with", dest="given", action="append", default=[], metavar="KEY=VALUE", help="its parameter")
     p.add_argument("--paths", type=positive, default=PATHS, help="how many it tries, about [%(default)s]")
     p.add_argument("--seed", type=seed, default=1, help="another one searches in another way [%(default)s]")
     p.add_argument("--box", type=given_file, metavar="FILE", help="the paths to search; `default`: print the lab's")
@@ -35,6 +36,8 @@ def worst_options(p: argparse.ArgumentParser) -> None:
 def do_worst(args) -> int | None:
     if args.box and str(args.box) == "default":
         return print(box.DEFAULT.read_text(), end="")
+    if args.given and (args.table or args.again):
+        raise LabError("--with: is for a search of one controller")
     if args.table:
         guest = image_of(args)
         questions = table.asked(args.controllers, guest, args.paths, args.seed, args.box)
@@ -47,7 +50,8 @@ def do_worst(args) -> int | None:
         return not table.again(name, args.aim, image_of(args), args.jobs)
     from ..worst.picture import picture
 
-    question = worst.question(name, args.aim, args.flows, args.paths, args.seed, args.box)
+    given = worst.parameters(args.given)
+    question = worst.question(name, args.aim, args.flows, args.paths, args.seed, args.box, given)
     worst.find_worst(question, image_of(args), args.jobs, picture)
     return None
 

@@ -56,6 +56,7 @@ class Question:
     paths: int
     seed: int
     box: box.Box
+    given: tuple[tuple[str, int], ...] = ()  # the controller's parameters
 
     @property
     def of(self) -> Aim:
@@ -65,7 +66,7 @@ class Question:
     def name(self) -> str:
         """The beginning of its files' names, which another search does not have."""
         box = [(side.of.name, *list(vars(side).values())[1:]) for side in self.box.sides]
-        digest = hashlib.sha256(repr((self.controller, self.paths, box)).encode()).hexdigest()
+        digest = hashlib.sha256(repr((self.controller, self.paths, box, *self.given)).encode()).hexdigest()
         return f"{self.called}-{self.aim}-{self.flows}-{self.seed}-{digest[:8]}"
 
     @property
@@ -76,15 +77,32 @@ class Question:
 
     def tree(self, path: dict[str, Any]) -> dict[str, Any]:
         """The scenario: a case for each run."""
-        runs = self.of.runs(self.controller, self.flows)
+        name = self.called if self.given else self.controller
+        runs = self.of.runs(name, self.flows)
         trees = {title: box.tree(path, keys["flows"], self.of.routed) for title, keys in runs.items()}
-        titles = {title: title.replace(self.controller, self.called) for title in trees}
+        titles = {title: title.replace(name, self.called) for title in trees}
         points = [{"title": titles[title]} | runs[title] | {"flows": tree["flows"]} for title, tree in trees.items()]
-        return next(iter(trees.values())) | {"sweep": {"points": points}}
+        own = {"controllers": {name: {"object": self.controller} | dict(self.given)}} if self.given else {}
+        return next(iter(trees.values())) | own | {"sweep": {"points": points}}
 
 
-def question(controller: str, aim: str, flows: int | None, paths: int, seed: int, file: Path | None) -> Question:
-    given = box.read(file or box.OF_TOOL.get(controller, box.DEFAULT))
+def parameters(words: list[str]) -> tuple[tuple[str, int], ...]:
+    """Those of KEY=VALUE; the scenario knows which there are, and their bounds."""
+    if wrong := [word for word in words if not re.fullmatch(r"[a-z]\w*=-?\d{1,18}", word)]:
+        raise LabError(f"--with {wrong[0][:40]}: KEY=VALUE, a whole number")
+    return tuple((key, int(value)) for key, _, value in (word.partition("=") for word in words))
+
+
+def question(
+    controller: str,
+    aim: str,
+    flows: int | None,
+    paths: int,
+    seed: int,
+    file: Path | None,
+    given: tuple[tuple[str, int], ...] = (),
+) -> Question:
+    area = box.read(file or box.OF_TOOL.get(controller, box.DEFAULT))
     aims = aims_of(controller)
     if aim not in aims:
         raise LabError(f"--aim {aim}: {controller} has {', '.join(aims)}")
@@ -95,7 +113,9 @@ def question(controller: str, aim: str, flows: int | None, paths: int, seed: int
     if whole == OTHER and aims[aim].compares:
         others = ", ".join(name for name, other in aims.items() if not other.compares)
         raise LabError(f"--aim {aim}: compares a controller with {OTHER}, so not {OTHER} itself; it has {others}")
-    return Question(whole, aim, count, paths, seed, given)
+    if given and (controller in TOOLS or whole in LINUX):
+        raise LabError(f"--with: {controller} takes no parameters; those of bpf/ and files do")
+    return Question(whole, aim, count, paths, seed, area, given)
 
 
 class Lab:
