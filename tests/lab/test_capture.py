@@ -2,9 +2,7 @@
 """Captures: what is read from a packet, what is no capture, and all packets of a run in one file."""
 
 import re
-import socket
 import struct
-import time
 from collections import Counter
 from types import SimpleNamespace
 
@@ -12,8 +10,7 @@ import numpy as np
 import pytest
 
 from asymlab import LabError
-from asymlab.guest.capture import PCAP, SNAP, Packets
-from asymlab.guest.system import SO_TIMESTAMPNS, Failure
+from asymlab.guest.capture import PCAP
 from asymlab.results import capture, pcapng, store
 from tests.scenarios import hop
 from tests.shared import asymlab, packet, run
@@ -118,39 +115,6 @@ def test_what_a_capture_changed_is_told(tmp_path):
 
 
 @pytest.mark.lab
-def bound(stamped: bool) -> socket.socket:
-    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    s.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, stamped)
-    s.setblocking(False)
-    s.bind(("127.0.0.1", 0))
-    return s
-
-
-def send(to: socket.socket) -> None:
-    """150 datagrams of 1 to 150 bytes: more than one call takes, and longer than what is kept."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-        for size in range(1, 151):
-            s.sendto(bytes([size]) * size, to.getsockname())
-
-
-def test_all_packets_that_wait_come_in_their_order_with_their_times():
-    packets, began = Packets(), time.time_ns()
-    with bound(True) as s:
-        for _ in range(2):  # the room serves again
-            send(s)
-            came = list(packets.come(s))
-            times = [sec * 10**9 + nsec for sec, nsec, _ in came]
-            assert [data for *_, data in came] == [bytes([n]) * min(n, SNAP) for n in range(1, 151)]
-            assert times == sorted(times) and began <= times[0] and times[-1] <= time.time_ns()
-            assert not list(packets.come(s))
-
-
-def test_a_packet_without_a_time_is_none():
-    with bound(False) as s, pytest.raises(Failure, match="without a time"):
-        send(s)
-        list(Packets().come(s))
-
-
 def test_a_run_has_the_same_bytes_with_pcapng(scenario_file, tmp_path):
     file = scenario_file(hops=2 * [hop()])
     plain = run(file)

@@ -357,7 +357,7 @@ def test_a_controller_that_stops_at_its_first_loss_is_found_and_shrunk(tmp_path,
         changes=[{"at": "1s", "direction": "forward", "delay": "30ms"}],
         run={"duration": "40s", "measure_from": "6s"},
     )
-    tally = explore.explore({"long": tree}, 1, guest)
+    tally = explore.explore([{"long": tree}], 1, guest, explore.Tally())
     assert tally.counts["silence"] == 1 == tally.runs
     file = folder / "silence-frozen-long.toml"
     assert shrink.size(tomllib.loads(file.read_text())) < shrink.size(tree)
@@ -542,5 +542,5 @@ def test_large_packets_on_a_path_without_delay(folder):
 def test_a_few_random_paths(folder, monkeypatch, uplink, count):
     monkeypatch.setattr(explore, "SHRINK_RUNS", 0)
     guest = image.open_image(LAB)
-    tally = explore.explore(explore.Paths(20, [], guest, uplink).drawn(count), None, guest)
+    tally = explore.explore([explore.Paths(20, [], guest, uplink).drawn(count)], None, guest, explore.Tally())
     assert tally.runs == count and tally.broken == []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 
 from ..conformance.explore import explore
 from ..conformance.kernels import check
@@ -44,9 +45,14 @@ def explore_options(p: argparse.ArgumentParser) -> None:
 
 def do_explore(args) -> int:
     guest = image_of(args)
-    paths = explore.Paths(args.seed, args.controller, guest, args.uplink)
-    trees = explore.read(args.files) if args.files else paths.drawn(args.count)
-    return bool(explore.explore(trees, args.jobs, guest).broken)
+    paths, tally = explore.Paths(args.seed, args.controller, guest, args.uplink), explore.Tally()
+    if args.files:
+        rounds: Iterable[explore.Trees] = [explore.read(args.files)]
+    elif guest.covers:
+        rounds = paths.rounds(args.count, tally)
+    else:
+        rounds = [paths.drawn(args.count)]
+    return bool(explore.explore(rounds, args.jobs, guest, tally).broken)
 
 
 COMMANDS = (

@@ -1,25 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 """Captures of the hops, as pcap files."""
 
+import contextlib
 import ctypes
-import errno
 import os
 import socket
 import struct
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import IO
 
 from .job import Job
 from .net import Namespaces
-from .system import LIBC, SO_TIMESTAMPNS, Failure
+from .system import SO_TIMESTAMPNS, Failure
 
 SNAP = 100  # bytes kept of a packet: IPv6 and TCP headers are at most these, without options of IP
 PCAP = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, SNAP, 101)  # in ns; packets start at the IP header
 BUFFER = 32 << 20  # bytes of packets that may wait, each with some 2 kB
 READ_S = 0.1
-AT_ONCE = 64  # packets of one system call
-STAMP, MESSAGE = 32, 64  # bytes: a packet's time with its head, and what tells of both
 STACK = 256 << 10  # bytes of the thread's: a guest takes all of it at once
 ETH_P_ALL, SO_ATTACH_FILTER, SO_RCVBUFFORCE, SOL_PACKET, PACKET_STATISTICS = 3, 26, 33, 263, 6
 LOAD, EQUAL, KEEP, KIND = 0x30, 0x15, 0x06, 0xFFFFF004  # of a byte; then jump; so many bytes; the packet's type
@@ -62,43 +60,16 @@ def _bytes(packet: bytes) -> int:
     return int.from_bytes(packet[2:4], "big")
 
 
-class Packets:
-    """Room for those of one system call. One by one Python asks the kernel for the device's name with each, too."""
-
-    def __init__(self) -> None:
-        self.data, self.stamps = (ctypes.create_string_buffer(AT_ONCE * size) for size in (SNAP, STAMP))
-        data, stamps = map(ctypes.addressof, (self.data, self.stamps))
-        pieces = (struct.pack("QQ", data + i * SNAP, SNAP) for i in range(AT_ONCE))
-        self.pieces = ctypes.create_string_buffer(b"".join(pieces))
-        at = ctypes.addressof(self.pieces)
-        messages = (struct.pack("QQQQQQ16x", 0, 0, at + i * 16, 1, stamps + i * STAMP, STAMP) for i in range(AT_ONCE))
-        self.messages = ctypes.create_string_buffer(b"".join(messages))
-
-    def come(self, s: socket.socket) -> Iterator[tuple[int, int, bytes]]:
-        """Those that wait: seconds, nanoseconds and what is kept."""
-        data = memoryview(self.data)
-        while (count := LIBC.recvmmsg(s.fileno(), self.messages, AT_ONCE, 0, None)) > 0:
-            for i in range(count):
-                stamp, size = struct.unpack_from("Q8xI", self.messages, i * MESSAGE + 40)
-                if stamp != STAMP:
-                    raise Failure("capture: a packet without a time")
-                sec, nsec = struct.unpack_from("qq", self.stamps, i * STAMP + 16)
-                yield sec, nsec, bytes(data[i * SNAP : i * SNAP + size])
-                LIBC.abs(0)  # other threads get their turn between two packets
-        if (error := ctypes.get_errno()) != errno.EAGAIN:
-            raise OSError(error, os.strerror(error))
-
-
 class Capture:
     """Headers of the packets that leave the hops' queues, each direction into a file of its own.
 
     A packet's time is the kernel's as it goes to the device. A thread collects what has come every
-    READ_S, which stands in a run's share of busy CPU.
+    READ_S: some 17 us of the guest's CPU a packet, which stands in a run's share of busy CPU.
     """
 
     def __init__(self, job: Job, ns: Namespaces, out: str):
         self.ends: list[tuple[socket.socket, IO[bytes]]] = []
-        self.packets, self.done = Packets(), threading.Event()
+        self.done = threading.Event()
         node = {end.dev: end.node for end in job.ends}
         for k, hop in enumerate(job.watch, 1):
             for side, dev in zip(SIDES, (hop.forward.dev, hop.reverse.dev)):
@@ -115,8 +86,11 @@ class Capture:
 
     def _drain(self) -> None:
         for s, file in self.ends:
-            for sec, nsec, data in self.packets.come(s):
-                file.write(struct.pack("<IIII", sec, nsec, len(data), _bytes(data)) + data)
+            with contextlib.suppress(BlockingIOError):
+                while True:
+                    data, control, _, _ = s.recvmsg(SNAP, 64)
+                    sec, nsec = struct.unpack("qq", control[0][2])
+                    file.write(struct.pack("<IIII", sec, nsec, len(data), _bytes(data)) + data)
 
     def finish(self) -> None:
         self.done.set()

@@ -36,7 +36,7 @@ from .image import (
 from .kernel import Kernel, extract_vmlinux, fetch_kernel, is_elf, raw_btf, user_kernel
 from .modules import add_modules
 from .root import Here, root
-from .uml import kept, make, source
+from .uml import coverage, kept, make, source
 
 # The first process is a script: the kernel starts no module of a package. Its modules come from one file: each from a
 # file of its own takes ten system calls. Its pages come with their mapping, and not each by a fault (MCL_CURRENT |
@@ -272,6 +272,7 @@ def build_uml_image(
         "built_by": make.made_of(),
         "words": built.words,
         "time_at": built.time_at,
+        "covers": coverage.SETTING in built.config,
         "parts": dict(sorted(parts.items())),
     }
     try:

@@ -50,6 +50,7 @@ class Image:
     clock_factor: int  # instructions a nanosecond of the guest; uml, whose CPU is faster than any, plans as qemu does
     words: str = ""  # uml: for the kernel's command line
     time_at: int = 0  # uml: where the kernel's memory has its clock
+    covers: bool = False  # uml: it tells which branches a run reaches (uml/coverage.py)
 
     @property
     def node_us(self) -> int:
@@ -207,6 +208,7 @@ def open_image(label: str = DEFAULT_KERNEL, images: Path | None = None) -> Image
             manifest.get("clock_factor", 1),
             manifest.get("words", ""),
             manifest.get("time_at", 0),
+            manifest.get("covers", False),
         )
     except (OSError, ValueError, KeyError):
         there = f"there are: {', '.join(names())}" if names() else "none yet"

@@ -18,6 +18,7 @@ from ..results.store import files_of
 from . import qemu, shared
 from .files import scratch, sha256
 from .image import Image, open_image
+from .shared import Answer
 
 
 def identity(image: Image, job: Job, maps: int) -> dict:
@@ -35,7 +36,7 @@ def maps_max_mb(job: Job | Refusals) -> int:
 
 def run(
     image: Image, job: Job | Refusals, objects: dict[str, bytes], maps: int, core: int | None, limit_s: float, started
-) -> tuple[dict[str, bytes], dict[str, float | int | None]]:
+) -> Answer:
     """Go on from the booted machine, run the job, power off. `started` gets the process.
 
     Returns the files that the agent left, and what the run took: the instructions that it executed, and of the host

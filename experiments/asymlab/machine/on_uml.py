@@ -35,6 +35,8 @@ from ..results.store import files_of
 from . import shared
 from .files import content_of, scratch
 from .image import Image
+from .shared import Answer
+from .uml import coverage
 from .watched import Watched
 
 MEMORY_MB = 512  # at least
@@ -54,8 +56,6 @@ APPEND = (
     "quiet loglevel=3 panic=-1 oops=panic nokaslr norandmaps random.trust_cpu=off random.trust_bootloader=off "
     "lsm= init_on_alloc=0 PYTHONHASHSEED=0"
 )
-
-Answer = tuple[dict[str, bytes], dict[str, float | int | None]]  # the guest's files, and what it took
 
 # The host's scheduler would write into a part of glibc's memory (rseq) that the processes of a guest do not have.
 ENVIRONMENT = {"GLIBC_TUNABLES": "glibc.pthread.rseq=0"}
@@ -270,7 +270,8 @@ class Process(Watched):
         began = time.monotonic()
         boot_s = self.await_end(limit_s)
         wall_s = round(time.monotonic() - began, 2)
-        return shared.results(self, files_of(job)), {"wall_s": wall_s, "boot_s": boot_s}
+        reached = {"coverage": coverage.told(self.folder / "shared")} if self.image.covers else {}
+        return shared.results(self, files_of(job)), {"wall_s": wall_s, "boot_s": boot_s, **reached}
 
     def go_on(self, job: Job | Refusals, objects: dict[str, bytes]) -> None:
         """With another job."""

@@ -16,6 +16,8 @@ from ..guest.wire import dump
 from ..results.store import FILES
 from .watched import WORDS_MAX
 
+Answer = tuple[dict[str, bytes], dict[str, float | int | str | None]]  # the guest's files, and what it took
+
 
 class Ended(Protocol):
     """A machine that has ended."""

@@ -28,6 +28,7 @@ from ..results.store import TABLES_HASH
 from . import on_qemu, on_uml, packs
 from .cpio import content
 from .image import Image
+from .shared import Answer
 
 WALL_LIMIT_S = 1800
 
@@ -48,7 +49,7 @@ class Engine(Protocol):
         core: int | None,
         limit_s: float,
         started,
-    ) -> tuple[dict[str, bytes], dict[str, float | int | None]]: ...
+    ) -> Answer: ...
 
 
 ENGINES: dict[str, Engine] = {"qemu": on_qemu, "uml": on_uml}
@@ -109,7 +110,7 @@ def run(
     core: int | None = None,
     limit_s: float = WALL_LIMIT_S,
     started=None,
-) -> tuple[dict[str, bytes], dict[str, float | int | None]]:
+) -> Answer:
     """Run the job in a machine of its own. `started` gets the process.
 
     Returns the files that the agent left, and what the run took: of the host wall_s in all and boot_s up to the first
@@ -128,9 +129,7 @@ class Place:
         serves = many and image.engine == "uml" and on_uml.keeps_addresses()
         self.server = on_uml.Server(image, core, started) if serves else None
 
-    def run(
-        self, job: Job | Refusals, objects: dict[str, bytes], limit_s: float
-    ) -> tuple[dict[str, bytes], dict[str, float | int | None]]:
+    def run(self, job: Job | Refusals, objects: dict[str, bytes], limit_s: float) -> Answer:
         """The files that the agent left, and what the run took: see run()."""
         if self.server and all(map(_is_ours, objects.items())):
             return self.server.run(job, objects, maps_mb(self.image, job, objects), limit_s)

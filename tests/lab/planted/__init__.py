@@ -31,7 +31,6 @@ LAWS = {  # where a fault is planted
     "undone": "pseudorate",
 }
 SEED, PATHS = 57, 96
-PART = 16  # paths between two looks at what they broke
 
 
 def patched(fault: Path, folder: Path, *options: str) -> None:
@@ -56,19 +55,19 @@ def source() -> Path:
     return trees[-1].parent
 
 
-def kernel(folder: Path, *faults: str) -> image.Image:
+def kernel(folder: Path, *faults: str, config: Path | None = None) -> image.Image:
     """An image of the lab's kernel with the faults."""
     subprocess.run(["cp", "-a", source(), folder / "tree"], check=True)
     for fault in faults:
         patched(PATCHES / "kernel" / f"{fault}.patch", folder / "tree")
-    return image.open_image(build.build_uml_image(tree=folder / "tree", label="planted").name)
+    return image.open_image(build.build_uml_image(tree=folder / "tree", label="planted", config=config).name)
 
 
 def first(paths: explore.Paths) -> str:
     """The number of paths until the first that breaks something, and what it breaks."""
-    for number in range(0, PATHS, PART):
-        trees = paths.drawn(PART, number)
-        if broken := explore.search(trees, None, paths.guest, explore.Tally()):
+    tally = explore.Tally()
+    for trees in paths.rounds(PATHS, tally):
+        if broken := explore.search(trees, None, paths.guest, tally):
             order = [*trees]
             name, what = min(broken, key=lambda one: order.index(one[0]))
             return f"{int(name.partition('-')[2]) + 1}, `{what.invariant}`"

@@ -29,16 +29,18 @@ file, build/explore/SEED-NUMBER.toml, and its run one of the lab's: it repeats t
 
 A run whose set-up failed its self-check is counted apart: it judges the lab. A scenario that breaks one is
 shrunk: the smallest that breaks the same is build/explore/INVARIANT-CONTROLLER-SEED-NUMBER.toml, and `asymlab run FILE`
-repeats it. The exit code is 1 if one breaks, and 2 for an error.
+repeats it. On an image that tells which branches a run reaches (experiments/kernels/coverage.config) paths that reach
+new ones are kept and varied. The exit code is 1 if one breaks, and 2 for an error.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
+import random
 import shlex
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -57,6 +59,7 @@ from ...run import local
 from ...run.cost import survey
 from ...run.tasks import has_dualpi2, plan_runs
 from .draw import OBJECT, Facts, draw, facts, with_uplink
+from .guide import ROUND, Guide
 from .invariants import BROKEN, INVARIANTS, Broken, floor_of, judge
 from .shrink import shrink
 from .silence import all_arrived, silence_limit
@@ -99,6 +102,8 @@ class Tally:
     counts: Counter = field(
         default_factory=Counter
     )  # by invariant; "silence judged", "close judged" and "floor judged" say how often there was a limit
+    reached: dict[str, str] = field(default_factory=dict)  # by paths, as coverage.told()
+    branches: int = 0  # of all
 
     def line(self) -> str:
         n = self.counts
@@ -107,7 +112,7 @@ class Tally:
             f"{self.runs} paths, {len(self.invalid)} invalid by the lab itself, "
             f"{len(self.broken)} failures{': ' + found if found else ''}; {n['flows']} flows, "
             f"{n['silence judged']} with a limit to silence, {n['close judged']} that closed, "
-            f"{n['floor judged']} with a floor"
+            f"{n['floor judged']} with a floor" + (f"; {self.branches} branches" if self.branches else "")
         )
 
 
@@ -131,6 +136,8 @@ def look(tally: Tally, name: str, case: Case, result: store.Run | LabError) -> l
         )
         tally.counts["close judged"] += sum(all_arrived(v, job) is not None for job, _ in v.flows())
         tally.counts["floor judged"] += floor_of(v) is not None
+        if word := result.record.get("coverage"):
+            tally.reached[name] = word
     for broken in found:
         tally.counts[broken.invariant] += 1
         tally.broken.append(f"{name}: {broken.invariant} ({broken.controller}): {broken.words}")
@@ -176,14 +183,16 @@ def search(trees: Trees, jobs: int | None, guest: image.Image, tally: Tally) -> 
     return list(run_all({name: written(tree, name) for name, tree in trees.items()}, jobs, guest, tally))
 
 
-def explore(trees: Trees, jobs: int | None, guest: image.Image) -> Tally:
-    """Judge scenarios, and shrink the first of each kind of failure."""
-    tally, shrunk = Tally(), set()
-    for name, one in search(trees, jobs, guest, tally):
-        if (one.invariant, one.controller) not in shrunk:
-            shrunk.add((one.invariant, one.controller))
-            file = smallest(trees[name], f"{one.invariant}-{one.controller}-{name}", one, guest)
-            console.print(f"{name}: {one.invariant} ({one.controller}), the smallest found: {repeat_line(file, guest)}")
+def explore(rounds: Iterable[Trees], jobs: int | None, guest: image.Image, tally: Tally) -> Tally:
+    """Judge scenarios, a round after the other, and shrink the first of each kind of failure."""
+    shrunk = set()
+    for trees in rounds:
+        for name, one in search(trees, jobs, guest, tally):
+            if (one.invariant, one.controller) not in shrunk:
+                shrunk.add((one.invariant, one.controller))
+                file = smallest(trees[name], f"{one.invariant}-{one.controller}-{name}", one, guest)
+                words = f"{name}: {one.invariant} ({one.controller}), the smallest found"
+                console.print(f"{words}: {repeat_line(file, guest)}")
     console.print(tally.line())
     return tally
 
@@ -221,6 +230,20 @@ class Paths:
 
     def drawn(self, count: int, first: int = 0) -> Trees:
         return {f"{self.seed}-{number}": self.fitted(self.draw(number)) for number in range(first, first + count)}
+
+    def rounds(self, count: int, tally: Tally) -> Iterator[Trees]:
+        """All, a round after the other; guided by what those before have reached, which the tally has by then."""
+        guide = Guide()
+        for first in range(0, count, ROUND):
+            paths = {}
+            for number in range(first, min(first + ROUND, count)):
+                rng = random.Random(f"{self.seed} {number} guide")
+                paths[f"{self.seed}-{number}"] = guide.path(self.draw(number), rng, self.known)
+            yield {name: self.fitted(tree) for name, tree in paths.items()}
+            for name, tree in paths.items():  # in the order of their numbers
+                if name in tally.reached:
+                    guide.learn(tree, tally.reached.pop(name))
+            tally.branches = int(guide.reached.sum())
 
 
 def with_dualpi2(tree: dict) -> dict:

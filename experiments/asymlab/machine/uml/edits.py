@@ -19,6 +19,7 @@ JIT = Path(__file__).with_name("bpf_jit.c")
 SHARED = Path(__file__).with_name("shared.c")
 PROGRAMS = Path(__file__).with_name("programs.c")
 REWIND = Path(__file__).with_name("rewind.c")
+COVERAGE = Path(__file__).with_name("coverage.c")
 
 
 @dataclass(frozen=True)
@@ -343,6 +344,35 @@ EDITS: tuple[Edit | New, ...] = (
         "builds them",
         r"^(obj-y := .*)$",
         r"\1 asymlab.o asymlab_rewind.o asymlab_rewind_user.o",
+    ),
+    # --- what a run reaches, for `asymlab explore`
+    Edit(
+        "arch/um/Kconfig",
+        "off by default",
+        r"^(config PGTABLE_LEVELS\n)",
+        'config ASYMLAB_COVERAGE\n\tbool "Tell which branches of TCP and of BPF programs a run reaches"\n\n'
+        r"\1",
+    ),
+    New("arch/um/kernel/asymlab_coverage.c", "a map of them", COVERAGE.read_text()),
+    New("arch/um/include/shared/asymlab_coverage.h", "the same", COVERAGE.with_suffix(".h").read_text()),
+    Edit(
+        "arch/um/kernel/Makefile",
+        "builds it",
+        r"^(obj-\$\(CONFIG_BLK_DEV_INITRD\) )",
+        r"obj-$(CONFIG_ASYMLAB_COVERAGE) += asymlab_coverage.o\n\1",
+    ),
+    Edit(
+        "net/ipv4/Makefile",
+        "the compiler marks the branches of TCP and of its controllers",
+        r"^(obj-\$\(CONFIG_BPF_SYSCALL\) \+= bpf_tcp_ca\.o\n)",
+        r"\1\nifdef CONFIG_ASYMLAB_COVERAGE\n"
+        r"$(foreach o,$(filter tcp%.o,$(obj-y)),$(eval CFLAGS_$(o) += -fsanitize-coverage=trace-pc))\nendif\n",
+    ),
+    Edit(
+        "arch/x86/net/bpf_jit_comp.c",
+        "the JIT marks the instructions of a program",
+        r"^(\t\tilen = prog - temp;\n\t\tif \(ilen > BPF_MAX_INSN_SIZE\) \{\n)",
+        r"\t\tprog = um_mark(prog, bpf_prog, insn, i);\n\1",
     ),
     # --- real programs, from the moment on when a run starts its first
     New("arch/um/kernel/um_programs.c", "how they get on in virtual time", PROGRAMS.read_text()),

@@ -10,6 +10,7 @@
 #include <linux/sizes.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <asymlab_coverage.h>
 #include <asymlab_rewind.h>
 #include <os.h>
 #include <um_programs.h>
@@ -80,6 +81,8 @@ static long shared_ioctl(struct file *file, unsigned int command, unsigned long 
 	case SAVE:
 		return rewind_save();
 	case BACK:
+		if (IS_ENABLED(CONFIG_ASYMLAB_COVERAGE))
+			um_coverage_hand_out(host);
 		return rewind_back();
 	}
 	return -ENOTTY;
