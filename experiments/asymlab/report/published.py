@@ -7,12 +7,8 @@ The same parts give the same pages: no clock enters.
 from __future__ import annotations
 
 import re
-import shlex
-from html import escape
 from pathlib import Path
 from urllib.parse import quote
-
-from markupsafe import Markup as Html
 
 from .. import LabError
 from ..paths import REPO
@@ -82,7 +78,7 @@ def front(parts: list[Part]) -> str:
         "`asymlab publish PAPER` its page.",
         "",
         "`asymlab report --published` makes one page of all of it that can be printed and cited, with the method, the "
-        "threats to validity, and for each row the command that repeats it.",
+        "threats to validity, and the command that repeats a row.",
         "",
     ]
     rows = [[Markup(f"[{one.name}]({quote(one.name)}/README.md)"), *cells([one])] for one in parts]
@@ -188,14 +184,8 @@ def page(
             figures=figures,
             live=live,
             again=resample.by_reason(again),
-            repeat=lambda part, v: typed(["asymlab", "repeat", part.name, v["id"]]),
         )
     )
-
-
-def typed(command: list[str]) -> Html:
-    """The words of a command as text, not in an attribute: the quotes of the shell stay as they are."""
-    return Html(escape(shlex.join(command), quote=False))
 
 
 def shown(paper: str, folder: Path) -> dict[str, str]:
