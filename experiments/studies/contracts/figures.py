@@ -54,7 +54,7 @@ def laws(results):
     for ax in (left, right):
         ax.legend()
     return drawing.Figure(
-        "contracts",
+        "contracts-laws",
         "The rate that theory leaves, and that of runs",
         "20 Mbit/s, 40 ms. Left: packets are lost at random. Right: the delay varies, and no packet overtakes.",
         figure,
