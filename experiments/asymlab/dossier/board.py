@@ -85,7 +85,7 @@ def write(made: Plan, done: dict[str, Run], guest: Image, to: Path) -> None:
     try:
         to.mkdir(parents=True, exist_ok=True)
         (to / "board.jsonl").write_text("".join(json.dumps(one) + "\n" for one in rows))
-        (to / "board.md").write_text(text(sections, rows))
+        (to / "board.md").write_text(text(rows))
     except OSError as e:
         raise LabError(f"{to}: {e.strerror}; the runs are kept, the same command writes it anew") from None
     console.print(f"board: {near(to / 'board.md')}")
@@ -224,32 +224,34 @@ def table(sections: list[Section], rows: list[dict]) -> Table:
     return terminal(left("", *asked), lines)
 
 
-def text(sections: list[Section], rows: list[dict]) -> str:
-    asked = [section for section in sections if section.answers]
+def text(rows: list[dict]) -> str:
+    """A column for each heading that has questions, though the last kernel may lack what they take."""
+    headings = questions().headings(questions().STANDARD)
+    asked = [(heading.section, heading.title) for heading in headings if heading.checks]
     words = [(SYMBOLS[word], word, meaning) for meaning, _, word in MEANINGS]
     lines = [*PAGE.splitlines(), "", *markdown(left("", "word", "the 95 % interval over the seeds"), words)]
-    lines += ["", *markdown(left("column", "RFC 9743"), [(s.section, s.title) for s in asked]), ""]
-    unanswered = [f"- {s.section} {s.title}" for s in sections if not s.answers]
+    lines += ["", *markdown(left("column", "RFC 9743"), asked), ""]
+    unanswered = [f"- {s.section} {s.title}" for s in headings if not s.checks]
     lines += ["The lab does not answer these headings:", "", *unanswered, ""]
     by_kernel: dict[str, list[dict]] = {}
     for one in rows:
         by_kernel.setdefault(one["of"]["label"], []).append(one)
     for mine in by_kernel.values():
-        lines += of_kernel(asked, mine)
+        lines += of_kernel([section for section, _ in asked], mine)
     first, *others = by_kernel.values()
     for other in others:
         lines += differences(first, other)
     return "\n".join(lines).rstrip() + "\n"
 
 
-def of_kernel(asked: list[Section], rows: list[dict]) -> Iterator[str]:
+def of_kernel(asked: list[str], rows: list[dict]) -> Iterator[str]:
     of = rows[0]["of"]
     yield f"## Linux {of['kernel']}"
     yield ""
     yield f"Engine `{of['engine']}`."
     yield ""
-    symbols = [[f"`{one['controller']}`", *(symbol(one, s.section) for s in asked)] for one in rows]
-    yield from markdown(left("controller") + centre(*(s.section for s in asked)), symbols)
+    symbols = [[f"`{one['controller']}`", *(symbol(one, section) for section in asked)] for one in rows]
+    yield from markdown(left("controller") + centre(*asked), symbols)
     yield ""
     yield from never(rows)
     made = [
