@@ -7,6 +7,7 @@ import ast
 import os
 import re
 import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 
 import pytest
@@ -170,6 +171,12 @@ def test_packages_need_those_below_them():
         f"{name} needs {other}" for name, needed in NEEDS.items() for other in needed if level(other) > level(name)
     }
     assert not upward - {"__main__ needs cli"}
+
+
+def test_debians_python_makes_a_kernel():
+    """It has none of the lab's libraries."""
+    lacks = "import sys; sys.modules.update(dict.fromkeys(['numpy', 'pydantic', 'rich', 'matplotlib']))"
+    subprocess.run([sys.executable, "-c", f"{lacks}; import asymlab.machine.build"], check=True)
 
 
 # --- the tree's own words ------------------------------------------------------------------

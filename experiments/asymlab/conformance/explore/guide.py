@@ -37,7 +37,7 @@ class Guide:
     varied: set[str] = field(default_factory=set)  # their titles
 
     def learn(self, tree: dict, word: str) -> None:
-        there = coverage.branches(word)
+        there = np.frombuffer(coverage.branches(word), bool)
         gain = int((there & ~self.reached).sum())
         self.gains[tree["title"] in self.varied].append(gain)
         if gain:
