@@ -42,7 +42,7 @@ needs_image = pytest.mark.skipif(
 
 PLACES = {
     "arch/x86/um/Makefile": "subarch-$(CONFIG_MODULES) += x\n",
-    "arch/um/Kconfig": "config UML\n\tselect HAVE_UID16\n\nconfig HZ\n\tint\n\tdefault 100\n",
+    "arch/um/Kconfig": "config UML\n\tselect HAVE_UID16\n\nconfig HZ\n\tint\n\tdefault 100\n\nconfig PGTABLE_LEVELS\n",
     "kernel/trace/Kconfig": "\tdepends on (KPROBE_EVENTS || UPROBE_EVENTS) && PERF_EVENTS\n\tbool\n",
     "arch/um/os-Linux/signal.c": "static void sig_handler_common(int sig)\n{\n\tr.is_user = 0;\n}\n",
     "mm/slub.c": "no storage of sockets\n",
@@ -51,7 +51,10 @@ PLACES = {
     "arch/um/include/linux/time-internal.h": "#define TIMER_MULTIPLIER 256\n#define TIMER_MIN_DELTA  500\n",
     "arch/um/kernel/skas/syscall.c": "#include <linux/time-internal.h>\n"
     "\tsyscall = UPT_SYSCALL_NR(r);\n\tif (syscall >= 0 && syscall < __NR_syscalls) {\n",
-    "arch/um/kernel/Makefile": "obj-y = config.o\n",
+    "arch/um/kernel/Makefile": "obj-y = config.o\nobj-$(CONFIG_BLK_DEV_INITRD) += initrd.o\n",
+    "net/ipv4/Makefile": "obj-$(CONFIG_BPF_SYSCALL) += bpf_tcp_ca.o\n",
+    "arch/x86/net/bpf_jit_comp.c": "#include <linux/netdevice.h>\n\t\tilen = prog - temp;\n"
+    "\t\tif (ilen > BPF_MAX_INSN_SIZE) {\n",
     "arch/um/include/asm/processor-generic.h": "\tstruct task_struct *prev_sched;\n",
     "kernel/sched/core.c": "int __sched __cond_resched(void)\n{\n",
     "arch/um/os-Linux/skas/process.c": "#include <sys/wait.h>\n\tptrace(PTRACE_TRACEME, 0, 0, 0);\n",

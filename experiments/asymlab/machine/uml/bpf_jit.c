@@ -23,7 +23,6 @@
 #include <asm/sigcontext.h>
 #include <asm/cfi.h>
 #include <asm/ibt.h>
-#include <asymlab_coverage.h>
 
 /* Headers of x86 that are not for us. */
 #define _ASM_X86_FTRACE_H
@@ -81,24 +80,6 @@ static const unsigned char *const um_nops[] = {
 bool um_ex_handler_bpf(const struct exception_table_entry *x, struct pt_regs *regs);
 bool x86_bpf_jit_supports_timed_may_goto(void);
 bool x86_bpf_jit_supports_private_stack(void);
-
-/* An instruction that is no jump stores a one behind itself (coverage.c): movb $1, address. */
-static u8 *um_mark(u8 *at, const struct bpf_prog *of, const struct bpf_insn *instruction, int number)
-{
-	u8 class = BPF_CLASS(instruction->code);
-	u32 address;
-
-	if (!IS_ENABLED(CONFIG_ASYMLAB_COVERAGE) || class == BPF_JMP || class == BPF_JMP32)
-		return at;
-	address = (unsigned long)um_coverage_of(get_unaligned((u64 *)of->tag), number);
-	*at++ = 0xc6;
-	*at++ = 0x04;
-	*at++ = 0x25;
-	put_unaligned(address, (u32 *)at);
-	at += sizeof(address);
-	*at++ = 1;
-	return at;
-}
 
 #include "../net/bpf_jit_comp.c"
 

@@ -3,10 +3,9 @@
  * Which branches of TCP and of BPF programs a run reaches: a byte each, at the hash of its place.
  *
  * The compiler puts a call into each block of net/ipv4/tcp*.c, and the JIT a store behind each instruction of a BPF
- * program (bpf_jit.c). The bytes go out with a run's results. No clock and no result knows of them.
+ * program (um_mark()). The bytes go out with a run's results. No clock and no result knows of them.
  */
 #include <linux/hash.h>
-#include <linux/sizes.h>
 #include <asymlab_coverage.h>
 #include <os.h>
 

@@ -371,6 +371,12 @@ EDITS: tuple[Edit | New, ...] = (
     Edit(
         "arch/x86/net/bpf_jit_comp.c",
         "the JIT marks the instructions of a program",
+        r"^(#include <linux/netdevice\.h>\n)",
+        r"\1#include <asymlab_coverage.h>\n",
+    ),
+    Edit(
+        "arch/x86/net/bpf_jit_comp.c",
+        "the same",
         r"^(\t\tilen = prog - temp;\n\t\tif \(ilen > BPF_MAX_INSN_SIZE\) \{\n)",
         r"\t\tprog = um_mark(prog, bpf_prog, insn, i);\n\1",
     ),
