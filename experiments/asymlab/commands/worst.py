@@ -24,7 +24,9 @@ def worst_options(p: argparse.ArgumentParser) -> None:
     about = "; ".join(f"{name}: {aim.about}" for name, aim in AIMS.items())
     p.add_argument("--aim", choices=AIMS, default="goodput", help=f"what shall be least: {about} [%(default)s]")
     p.add_argument("--flows", type=positive, help="of the controller, at a time [1; share: 4]")
-    p.add_argument("--with", dest="given", action="append", default=[], metavar="KEY=VALUE", help="its parameter")
+    p.add_argument(
+        "--with", dest="given", action="append", default=[], metavar="KEY=VALUE", help="a parameter of it; repeatable"
+    )
     p.add_argument("--paths", type=positive, default=PATHS, help="how many it tries, about [%(default)s]")
     p.add_argument("--seed", type=seed, default=1, help="another one searches in another way [%(default)s]")
     p.add_argument("--box", type=given_file, metavar="FILE", help="the paths to search; `default`: print the lab's")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""Paths that grow out of those before: one that reached a branch which none had reached is kept, and varied.
+"""Paths that grow out of earlier ones: a path that reaches a new branch is kept, and varied.
 
 It takes an image that tells what a run reached (experiments/kernels/coverage.config). A round's paths come from what
 the rounds before reached, in the order of their numbers: the same command draws the same paths.
@@ -50,7 +50,7 @@ class Guide:
         return min(max(varied / (drawn + varied or 1), LEAST), 1 - LEAST)
 
     def path(self, drawn: dict, rng: random.Random, known: dict[str, Facts]) -> dict:
-        """That which was drawn, or one that is kept with parts of it, its first controller always."""
+        """The drawn path, or a kept one with parts of it. The first controller is that of the drawn one."""
         if not self.kept or rng.random() >= self.share():
             return drawn
         self.varied.add(drawn["title"])

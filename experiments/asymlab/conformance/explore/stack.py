@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -36,13 +36,8 @@ def others(v: View, without: set[str]) -> Iterator[tuple[planned.Flow, Flow]]:
             yield job, flow
 
 
-def sets(v: View) -> list[dict]:
-    """The parameters of changes."""
-    return [c.set for c in v.scenario.changes if c.set]
-
-
-def turns(v: View) -> bool:
-    """Whether the path's MTU changes: old packets are too large then, and a receiver waits for two as large."""
+def mtu_changes(v: View) -> bool:
+    """After that, old packets are too large, and a receiver may wait for as many bytes as before."""
     return any(c.mtu for c in v.scenario.changes)
 
 
@@ -79,7 +74,7 @@ def pace(v: View) -> Iterator[tuple[str, str]]:
 
 def same_segments(v: View) -> int:
     """The payload of a full segment where all have one at most; 0 where they do not."""
-    if v.scenario.offloads or any(c.mtu for c in v.scenario.changes) or handshake_lacks(v, TIMESTAMPS):
+    if v.scenario.offloads or mtu_changes(v) or handshake_lacks(v, TIMESTAMPS):
         return 0
     return v.scenario.path.mtu - topology.header_bytes(v.scenario)
 
@@ -166,7 +161,8 @@ def undo(v: View) -> Iterator[tuple[str, str]]:
     After a pause a window begins anew, and of two reductions one alone may be taken back. FAST, and SEARCH at its end,
     set a window as they like.
     """
-    if any(given.get("slow_start") == SEARCH for given in (*v.scenario.controllers.values(), *sets(v))):
+    given: list[Mapping[str, object]] = [*v.scenario.controllers.values(), *(c.set or {} for c in v.scenario.changes)]
+    if any(parameters.get("slow_start") == SEARCH for parameters in given):
         return
     for job, _ in others(v, OWN | WESTWOOD | {"fast"}):
         acks = v.acks(job)
@@ -188,7 +184,7 @@ def backoff(v: View) -> Iterator[tuple[str, str]]:
     They show by what the first queue sends again of one segment, if it drops nothing; others may be before it.
     ACKs after close() have no record, and of a large segment a part may come.
     """
-    for job, flow in v.flows() if v.scenario.run.capture and not (turns(v) or v.scenario.offloads) else ():
+    for job, flow in v.flows() if v.scenario.run.capture and not (mtu_changes(v) or v.scenario.offloads) else ():
         if job.size_bytes is not None:
             continue
         hops = v.crossed(flow)
@@ -225,15 +221,15 @@ def acks(v: View) -> Iterator[tuple[str, str]]:
     (finding 13). The last segment may wait for its ACK. To what comes at once, as a trace delivers it, or as one large
     segment, there may be one answer.
     """
-    if v.scenario.offloads or turns(v) or any(d.trace for phases in v.phases.values() for _, d in phases):
+    if v.scenario.offloads or mtu_changes(v) or any(d.trace for phases in v.phases.values() for _, d in phases):
         return
     told = v.run.record["agent"]["receivers"]
-    kept = 1 if topology.PROFILES[v.scenario.profile].get("net.ipv4.tcp_comp_sack_nr") == 0 else 2
+    compresses = topology.PROFILES[v.scenario.profile].get("net.ipv4.tcp_comp_sack_nr") != 0
     for host in sorted(told.keys() - {job.src for job, _ in v.flows()}):
         flows = [job for job, _ in v.flows() if job.dst == host]
         rows = v.run.goodput[np.isin(v.run.goodput["flow"], [job.id for job in flows])]
         strays = int(rows["not_next"].sum())
-        least = strays // kept + (int(rows["segments"].sum()) - strays) // 2 - len(flows)
+        least = strays // (1 + compresses) + (int(rows["segments"].sum()) - strays) // 2 - len(flows)
         sent = told[host]["TcpOutSegs"] + told[host]["TcpExtTCPAckCompressed"]
         if sent < least:
             yield flows[0].controller, f"{host}: {sent} ACKs of {rows['segments'].sum()} segments, at least {least}"
