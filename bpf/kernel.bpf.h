@@ -176,7 +176,7 @@ static __always_inline struct inet_connection_sock *inet_csk(struct sock *sk)
 
 static __always_inline void *inet_csk_ca(struct sock *sk)
 {
-	return inet_csk(sk)->icsk_ca_priv;
+	return &inet_csk(sk)->icsk_ca_priv[0]; /* not the array: libbpf refuses a load from one that has another size */
 }
 
 /* Packets sent that are neither known to have arrived nor held for lost. */

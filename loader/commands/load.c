@@ -28,6 +28,7 @@ struct load {
 	struct attachments old_programs;  /* of its object */
 	struct cgroup_programs programs;
 	struct preset preset;
+	bool renamed;                     /* by registry_rename() */
 };
 
 /* A program for the arguments of older kernels takes a number for a pointer. */
@@ -36,29 +37,6 @@ static const char *remedy(void)
 	if (!strstr(verifier_verdict(), "invalid mem access 'scalar'"))
 		return "";
 	return "; from Linux 6.10 on cong_control is called with sk, ack, flag and rs";
-}
-
-static int fail_load(struct load *l, int err)
-{
-	const struct object *o = &l->o;
-	const char *missing;
-
-	if (object_fails_needs(o))
-		return -1;
-	if (err == -EPERM && !verifier_verdict())
-		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
-			    "CAP_PERFMON and CAP_NET_ADMIN)",
-			    o->ops_name);
-	if (verifier_verdict())
-		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)%s", o->ops_name,
-			    verifier_verdict(), remedy());
-	if (registry_layout_once(&l->registry))
-		return -1;
-	missing = registry_missing(&l->registry, o->btf, o->type);
-	if (missing)
-		return fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks", o->ops_name,
-			    missing);
-	return fail("cannot load %s: %s: %s", o->ops_name, registry_load_error(err), libbpf_complaint());
 }
 
 /* "fast registered (alpha=500 packets), with programs in /sys/fs/cgroup" */
@@ -138,17 +116,21 @@ static int take_preset(struct load *l)
 	return err;
 }
 
-/* The values, and whether something has the name already. */
-static int check_name(struct load *l)
+static int take_values(struct load *l)
 {
-	const char *name = l->o.ops_name;
-	int err = take_preset(l);
+	int err = 0;
 
 	for (int i = 0; i < args.set.nr && !err; i++)
 		err = object_set(&l->o, args.set.text[i]);
-	if (err || registry_read(&l->registry))
+	return err;
+}
+
+/* Whether something has the name already. */
+static int check_name(struct load *l)
+{
+	if (registry_read(&l->registry))
 		return -1;
-	l->old = registry_find(&l->registry, name);
+	l->old = registry_find(&l->registry, l->o.ops_name);
 	if (l->old && l->old->unloading)
 		l->old = NULL;
 	return 0;
@@ -168,6 +150,54 @@ static int check_cgroup(struct load *l)
 			       cgroup_programs_check(&l->programs, &l->o, &l->old_programs)
 		       ? -1
 		       : 0;
+}
+
+static int load_renamed(struct load *l);
+
+/* The kernel has refused the object. 0: it has taken it by other names of members. */
+static int load_refused(struct load *l, int err)
+{
+	const struct object *o = &l->o;
+	const char *missing;
+
+	if (object_fails_needs(o))
+		return -1;
+	if (err == -EPERM && !verifier_verdict())
+		return fail("cannot load %s: not permitted: run it as root (it needs CAP_SYS_ADMIN, CAP_BPF, "
+			    "CAP_PERFMON and CAP_NET_ADMIN)",
+			    o->ops_name);
+	if (verifier_verdict())
+		return fail("cannot load %s: the kernel's verifier rejects %s (-v shows its log)%s", o->ops_name,
+			    verifier_verdict(), remedy());
+	if (registry_layout_once(&l->registry))
+		return -1;
+	if (!l->renamed && registry_rename(&l->registry, o->btf, o->type))
+		return load_renamed(l);
+	missing = registry_missing(&l->registry, o->btf, o->type);
+	if (missing)
+		return fail("cannot load %s: it sets tcp_congestion_ops.%s, which this kernel lacks", o->ops_name,
+			    missing);
+	return fail("cannot load %s: %s: %s", o->ops_name, registry_load_error(err), libbpf_complaint());
+}
+
+/* Anew, as libbpf loads what it has opened once. */
+static int load_renamed(struct load *l)
+{
+	int err;
+
+	l->renamed = true;
+	cgroup_programs_close(&l->programs);
+	l->programs = (struct cgroup_programs)CGROUP_PROGRAMS_NOWHERE;
+	attachments_free(&l->old_programs);
+	object_close(&l->o);
+	libbpf_complaint_forget();
+	if (object_open_controller(&l->o, args.name, args.alias))
+		return -1;
+	registry_rename(&l->registry, l->o.btf, l->o.type);
+	if (take_values(l) || check_cgroup(l))
+		return -1;
+	err = registry_load(l->o.bpf);
+	return err ? load_refused(l, err) : 0;
 }
 
 /* Loading twice is no error: the name may already have just what would be put in. */
@@ -250,12 +280,12 @@ static int load_locked(struct load *l)
 {
 	int err;
 
-	if (check_name(l) || check_cgroup(l))
+	if (take_preset(l) || take_values(l) || check_name(l) || check_cgroup(l))
 		return -1;
 	ops_wake_modules(l->o.image, l->o.size);
 	err = registry_load(l->o.bpf);
-	if (err)
-		return fail_load(l, err);
+	if (err && load_refused(l, err))
+		return -1;
 	if (l->old && !args.replace) {
 		if (check_same(l))
 			return -1;

@@ -188,17 +188,38 @@ struct registered *registry_find(const struct registry *r, const char *name)
 	return found;
 }
 
+/* The kernel's name of a member, which is the end of an object's; NULL: it has none. */
+static const char *name_there(const struct registry *r, const char *name)
+{
+	if (!btf_member_find(r->kernel, r->ops, name) && !strcmp(name, "min_tso_segs"))
+		name += strlen("min_");
+	return btf_member_find(r->kernel, r->ops, name) ? name : NULL;
+}
+
 const char *registry_missing(const struct registry *r, const struct btf *btf, const struct btf_type *type)
 {
 	const struct btf_member *m = btf_members(type);
 
-	for (int i = 0; i < (int)btf_vlen(type); i++, m++) {
-		const char *name = btf_text(btf, m->name_off);
-
-		if (!btf_member_find(r->kernel, r->ops, name))
-			return name;
-	}
+	for (int i = 0; i < (int)btf_vlen(type); i++, m++)
+		if (!name_there(r, btf_text(btf, m->name_off)))
+			return btf_text(btf, m->name_off);
 	return NULL;
+}
+
+bool registry_rename(const struct registry *r, const struct btf *btf, const struct btf_type *type)
+{
+	struct btf_member *m = btf_members(type);
+	bool renamed = false;
+
+	for (int i = 0; i < (int)btf_vlen(type); i++, m++) {
+		const char *name = btf_text(btf, m->name_off), *there = name_there(r, name);
+
+		if (there && there != name) {
+			m->name_off += there - name;
+			renamed = true;
+		}
+	}
+	return renamed;
 }
 
 /* libbpf changes BTF that it takes to be more than the kernel knows. */

@@ -19,7 +19,7 @@ from asymlab import LabError
 from asymlab.console import PlainConsole
 from asymlab.guest.wire import dump
 from asymlab.report import drawing, html, pages, papers, records, report, sentences, terminal
-from asymlab.report.judged import SYMBOLS
+from asymlab.report.judged import NOT_MADE, SYMBOLS
 from asymlab.results import store
 from asymlab.run import registered
 from tests.report.madeup import Page, index, make, results_of, run_page, small
@@ -314,11 +314,13 @@ def test_terminal_table(monkeypatch):
     out = io.StringIO()
     monkeypatch.setattr(terminal, "console", PlainConsole(file=out, width=100))
     verdicts = [small(), small("not reproduced", claim="in [bold]5[/] and [1.9, 2.1]", reason="it [red] is not")]
-    terminal.print_verdicts(verdicts, 12.3)
+    left_out = small("not measured", claim="of runs that --only left out", reason=NOT_MADE)
+    terminal.print_verdicts([*verdicts, left_out], 12.3)
     text = out.getvalue()
+    assert "left out" not in text
     assert "[bold]5[/]" in text and "[1.9, 2.1]" in text and "it [red] is not" in text
     assert (
-        "1 reproduced, 1 not reproduced, 0 inconclusive, 0 holds, 0 fails, 0 undecided, 0 not measured; 12 s" in text
+        "1 reproduced, 1 not reproduced, 0 inconclusive, 0 holds, 0 fails, 0 undecided, 1 not measured; 12 s" in text
         and "report/index.html" in text
     )
 

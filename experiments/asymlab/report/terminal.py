@@ -12,7 +12,7 @@ from ..paths import REPORT
 from ..table import left, right, terminal
 from . import papers
 from .html import interval, number, word
-from .judged import SYMBOLS
+from .judged import NOT_MADE, SYMBOLS
 from .sentences import by_measured, counts
 
 STYLES = {
@@ -52,10 +52,10 @@ def print_papers(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> 
 
 
 def print_verdicts(verdicts: list[dict], wall_s: float, folder: Path = REPORT) -> None:
-    """The verdicts as a table, a row each."""
+    """The verdicts as a table, a row each, but of those whose runs `--only` left out."""
     columns = left("", no_wrap=True) + left("claim") + right("paper", no_wrap=True) + right("measured")
     rows: list[tuple[str | Text, ...]] = []
-    for v in verdicts:
+    for v in (v for v in verdicts if v["reason"] != NOT_MADE):
         claim = Text(f"{v['source']}: {v['claim']}")
         if v["reason"]:
             claim.append(f"\n{v['reason']}", style="italic")

@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 		if (id >= 0) {
 			r.ops = btf__type_by_id(o.btf, id);
 			registry_missing(&r, o.btf, r.ops);
+			registry_rename(&r, o.btf, r.ops);
 		}
 		if (!vars_read(&o.params, o.btf, ".data") && !vars_read(&o.params, o.btf, ".rodata") && !check_params(&o, "fuzz"))
 			for (int i = 0; i < o.params.nr; i++)
