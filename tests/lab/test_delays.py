@@ -114,7 +114,7 @@ def test_what_does_not_go(scenario_file, way, key, reason):
 
 def test_the_pages_command_makes_one_of_a_delay_for_each_10_ms(tmp_path):
     (command,) = re.findall(r"^    (awk .*) > leo\.delays$", (REPO / "docs" / "scenarios.md").read_text(), re.M)
-    (tmp_path / "delay_1.txt").write_text("24\n18\n18.5\n")
+    (tmp_path / "delay_example.txt").write_text("24\n18\n18.5\n")
     made = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert list(read(tmp_path, made.stdout).lines()) == ["0 24 0", "10 18 0", "20 18.5 0", "30 0 0"]
 

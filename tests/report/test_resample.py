@@ -89,6 +89,7 @@ def test_what_came_out_is_kept_beside_what_is_published(kept, lab, monkeypatch):
     both = keep("T-least", 100, "not decided")
     assert [(one.row, one.kept) for one in both] == [("T-least", resample.SETTLED), ("T-most", resample.OTHER)]
     assert [one.seeds for one in keep("T-most", 200, "drawn by a seed")] == ["100 to 102", "200 to 202"]
+    assert [one.why for one in keep("T-most", 300, "drawn again")] == ["not decided", "drawn again", "drawn by a seed"]
     page = (kept / "again.md").read_text()
     assert page == resample.text(resample.read(kept / resample.DATA))
     assert (

@@ -162,9 +162,8 @@ def read(file: Path) -> list[Again]:
 
 
 def keep(rows: list[Again], folder: Path) -> None:
-    """The rows of others stay; one that is there is replaced."""
-    new = {(one.paper, one.row): one for one in rows}
-    every = {(one.paper, one.row): one for one in read(folder / DATA)} | new
+    """The rows of others stay; one that is there for the same reason is replaced."""
+    every = {(one.paper, one.row, one.why): one for one in [*read(folder / DATA), *rows]}
     ordered = [every[key] for key in sorted(every)]
     (folder / DATA).write_text("".join(json.dumps(one.model_dump()) + "\n" for one in ordered))
     (folder / "again.md").write_text(text(ordered))
