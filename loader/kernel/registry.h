@@ -44,8 +44,8 @@ struct registered *registry_find(const struct registry *r, const char *name);
 /* The first member of an object's view of the ops that this kernel's lacks, or NULL. */
 const char *registry_missing(const struct registry *r, const struct btf *btf, const struct btf_type *type);
 /*
- * Kernels with Google's BBRv3 ask tso_segs how many packets a burst has, and not min_tso_segs for the fewest. Where this
- * is one, an object that was opened and not yet loaded answers with its fewest. False: it is none, or has none.
+ * Kernels with Google's BBRv3 ask tso_segs how many packets a burst has, and not min_tso_segs for the fewest. For one of
+ * these an object that was opened and not yet loaded answers with its fewest. False: this is none, or it has none.
  */
 bool registry_rename(const struct registry *r, const struct btf *btf, const struct btf_type *type);
 
