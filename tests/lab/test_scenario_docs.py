@@ -83,8 +83,9 @@ def test_what_begins_with_the_first_scenario_is_sound_and_its_mistakes_name_both
     assert case.scenario.path.forward.loss == 0.001 and case.scenario.path.forward.queue == 500
     assert compile_job(case, 1)["controllers"][0]["set"] == {"alpha": 50}
     first.write_text(WHOLE[0].replace("20mbit", "20mbps"))
-    [said] = [block for block in blocks(TEXT) if block.startswith("asymlab: alone.toml")]
-    assert asymlab("run", file).stderr == said.replace("alone.toml", str(file)).replace("sat.toml", str(first))
+    units = "is not a quantity such as '10mbit' (units: bit, kbit, mbit, gbit)"
+    said = f"asymlab: {file}: path.forward.rate: '20mbps' {units} (it stands in {first})\n"
+    assert asymlab("run", file).stderr == said
 
 
 def test_the_page_has_the_settings_of_each_profile():
