@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import signal
@@ -12,11 +13,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from asymlab import LabError
 from asymlab.machine import image, on_uml, vm
 from asymlab.plan import scenario
+from asymlab.results import trace
 from asymlab.run import local
 from asymlab.run.tasks import Task, plan_runs
 from tests.machine.traced import host_calls
@@ -105,6 +108,35 @@ def test_each_of_many_jobs_leaves_the_bytes_of_a_guest_of_its_own(place, planned
     assert len(place.machines) == 3 and len([p for p in place.machines if p.poll() is None]) == 1
 
 
+MOMENTS = "0s", "1.234567s", "2.9s"
+
+
+@pytest.mark.parametrize("kind", ["loss", "object"])
+def test_a_branch_leaves_the_bytes_of_a_straight_run(place, planned, kind):
+    parts = KINDS[kind] | {"forward": LOSSY}
+    for at in MOMENTS:
+        first, other = (
+            planned(**parts | {"run": parts.get("run", {}) | {"branch": {"at": at, "draw": n}}}) for n in (1, 2)
+        )
+        made = [place.files(task) for task in (first, other, first)]
+        assert made == [alone(first), alone(other), made[0]], at
+        assert made[0]["trace.bin"] != made[1]["trace.bin"]
+    assert len(place.machines) == len(MOMENTS)  # a guest for each moment
+    assert place.files(planned(**KINDS["trace"])) == alone(planned(**KINDS["trace"]))
+
+
+def test_up_to_a_branch_a_run_is_as_it_is_without(planned):
+    def acks(branch: dict) -> np.ndarray:
+        parts = {"flow": {"controller": "cubic"}, "forward": LOSSY, "run": {"duration": "3s"} | branch}
+        files = alone(planned(**parts))
+        return trace.parse(files["trace.bin"], json.loads(files["agent.json"])["zero_ns"])["acks"]
+
+    plain, branch = acks({}), acks({"branch": {"at": "2s"}})
+    first, other = (of[of["t"] < 2] for of in (plain, branch))
+    assert len(first) > 100 and np.array_equal(first, other)
+    assert not np.array_equal(plain["cwnd"][-100:], branch["cwnd"][-100:])
+
+
 @pytest.mark.parametrize("caged", [*CAGES, "none"])
 def test_a_guest_serves_in_each_cage(place, planned, monkeypatch, caged):
     monkeypatch.setenv("ASYMLAB_CAGE", caged)
@@ -169,6 +201,20 @@ def test_a_job_with_an_object_of_anyones_has_a_guest_of_its_own(place, planned):
     assert len(place.machines) == 2 and place.machines[1].poll() is not None
     assert place.files(task, {"mine.bpf.o": mine}) == own
     assert len(place.machines) == 3 and place.guest is served
+
+
+def test_branches_of_a_run_with_an_object_of_anyones_have_a_guest_for_themselves(place, planned):
+    plain = planned(**KINDS["object"])
+    own = place.files(plain)
+    mine = {"mine.bpf.o": (BUILD / "fusion.bpf.o").read_bytes() + b"\0"}
+    of = [planned(**KINDS["object"] | {"run": {"branch": {"at": "1s", "draw": draw}}}) for draw in (1, 2)]
+    for task in of:
+        place.files(task, mine)
+    theirs, machines = place.guest, len(place.machines)
+    assert place.files(of[0], mine) and place.guest is theirs
+    place.files(of[0])  # another run, without that object
+    assert place.guest is not theirs and len(place.machines) == machines + 1
+    assert place.files(plain) == own and len(place.machines) == machines + 2
 
 
 SLOW = {"rate": "2mbit", "delay": "20ms", "queue": 100}

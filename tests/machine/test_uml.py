@@ -58,7 +58,13 @@ PLACES = {
     "arch/um/include/asm/processor-generic.h": "\tstruct task_struct *prev_sched;\n",
     "kernel/sched/core.c": "int __sched __cond_resched(void)\n{\n",
     "arch/um/os-Linux/skas/process.c": "#include <sys/wait.h>\n\tptrace(PTRACE_TRACEME, 0, 0, 0);\n",
-    "drivers/char/random.c": "\tcase RNDCLEARPOOL:\n\t\t/* No longer has any effect. */\n"
+    "arch/um/kernel/skas/mmu.c": "#include <skas.h>\n\tos_kill_ptraced_process(mmu->id.pid, 1);\n",
+    "arch/um/os-Linux/skas/mem.c": "#include <skas.h>\nint unmap(struct mm_id *mm_idp, unsigned long addr, "
+    "unsigned long len)\n{\n\treturn 0;\n}\n",
+    "arch/um/kernel/tlb.c": "#include <skas.h>\n",
+    "lib/random32.c": "#include <linux/bitops.h>\n\treturn (state->s1 ^ state->s2 ^ state->s3 ^ state->s4);\n",
+    "drivers/char/random.c": "static void crng_reseed(struct work_struct *work)\nstatic long random_ioctl(\n"
+    "\tcase RNDCLEARPOOL:\n\t\t/* No longer has any effect. */\n"
     "\t\tif (!capable(CAP_SYS_ADMIN))\n\t\t\treturn -EPERM;\n\t\treturn 0;\n",
     "kernel/irq/handle.c": "\tadd_interrupt_randomness(desc->irq_data.irq);\n",
     "arch/um/kernel/time.c": "static u64 timer_read(struct clocksource *cs)\n{\n"

@@ -12,7 +12,7 @@ from ..options import Command, add_case_options, add_lab_options, cases_of, imag
 from ..report import pages
 from ..results import pcapng, xplot
 from ..run.host import execute_on_host
-from ..run.summary import print_runs
+from ..run.summary import print_draws, print_runs
 from ..run.tasks import plan_on_host, plan_runs
 
 
@@ -49,7 +49,8 @@ def do_run(args) -> None:
     captured = plan_runs(cases_of(args, args.repeat, {"run.capture": True}), guest) if args.pcapng else []
     if done := run_lab(args, list({t.key: t for t in (*tasks, *captured)}.values()), guest):
         runs = [done[t.key] for t in tasks]
-        print_runs(runs, pages.up_to_date(runs, args.jobs) if args.run_pages else {})
+        if runs := print_draws(runs):
+            print_runs(runs, pages.up_to_date(runs, args.jobs) if args.run_pages else {})
         for run, task in zip(runs, captured):
             console.print(pcapng.write(run, done[task.key], args.pcapng))
         for run in runs if args.xplot else ():

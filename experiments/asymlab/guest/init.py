@@ -22,7 +22,7 @@ from typing import Any
 from .audit import refusals
 from .controllers import Record
 from .job import Job, Refusals
-from .protocol import CLOCK_SET_UP, HEADER, JOB, RESULTS, STATUS, STOP, TIMER_PERIOD, Fault
+from .protocol import BACK, CLOCK_SET_UP, HEADER, JOB, RESULTS, SAVE, SHARED, STATUS, STOP, TIMER_PERIOD, Fault
 from .run import run
 from .system import LIBC, Failure, mount, sh
 from .tracer import keep_types
@@ -35,8 +35,6 @@ RNDADDENTROPY, RNDCLEARPOOL, RNDRESEEDCRNG = 0x40085203, 0x5206, 0x5207
 IVSHMEM = ("0x1af4", "0x1110")
 MODULES = ("veth", "sch_tbf", "sch_netem", "sch_gred")  # most runs' networks; those built in or not there are none
 RB_AUTOBOOT, RB_POWER_OFF = 0x01234567, 0x4321FEDC
-SHARED = "/dev/asymlab"  # of User Mode Linux with our driver: a file of the host
-SAVE, BACK = 0xB1, 0xB2  # its calls: the kernel comes back to the former by the latter, if it is to serve many jobs
 CLOCK_REALTIME_COARSE = 5
 START_NS = 20_000_000  # virtual time
 COPY_BYTES = 1 << 20  # at a time: few system calls

@@ -391,6 +391,14 @@ class Probe:
 
 
 @dataclass(frozen=True)
+class Branch:
+    """From a moment on chance is another (machine/uml/rewind.c)."""
+
+    at_s: float
+    draw: int  # which, from 1 on: 32 bits
+
+
+@dataclass(frozen=True)
 class Job:
     seed: int
     duration_s: float
@@ -421,6 +429,7 @@ class Job:
     tunnels: list[Tunnel] = field(default_factory=list)
     uplink: Uplink | Autorate | None = None
     ect1: list[Device] = field(default_factory=list)  # of hosts whose controllers send ECT(1): bpf/tools/ect1.bpf.c
+    branch: Branch | None = None
 
     @property
     def ends(self) -> list[End]:

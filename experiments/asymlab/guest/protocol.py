@@ -78,6 +78,8 @@ SYSCTL = r"net(\.[a-z0-9_-]+){2,}"  # what a network namespace has of its own
 # The job comes in, and the results go out, through shared memory: a header (what it holds, how many bytes), then a tar.
 HEADER, JOB, RESULTS = struct.Struct("<8sQ"), b"ASYMJOB1", b"ASYMLAB1"
 STATUS = "status.json"  # of the agent's files: whether it made the run, or why not
+SHARED = "/dev/asymlab"  # of User Mode Linux with our driver (machine/uml/shared.c): that memory
+SAVE, BACK, BRANCH = 0xB1, 0xB2, 0xB3  # its calls: the kernel comes back to the first by the second; or to a branch
 # A function of the guest's kernel: the guest calls it once it is ready for a job.
 STOP = {"amd64": "__x64_sys_reboot", "arm64": "__arm64_sys_reboot"}
 # The place at which amd64's kernel learns its timer's frequency, and the variable that holds it.

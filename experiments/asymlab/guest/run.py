@@ -12,9 +12,11 @@ output folder has then:
 """
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
+import struct
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -34,7 +36,7 @@ from .job import ChangePath, Command, Job, SetParameters
 from .net import Namespaces, add_nodes, build_network, change_path, coalesce, send_ect1
 from .player import Player, play
 from .policer import police
-from .protocol import Fault
+from .protocol import BRANCH, SHARED, Fault
 from .subflows import allow
 from .system import SIGNALS, Failure, sh
 from .tracer import Tracer
@@ -268,6 +270,9 @@ def _play(running: Running) -> tuple[int, dict[str, dict]]:
     marks: dict[str, dict] = {}
     for player in running.players:
         player.begin(zero)
+    if branch := running.job.branch:
+        with open(SHARED, "rb", buffering=0) as lab:
+            fcntl.ioctl(lab, BRANCH, struct.pack("QQ", zero + round(branch.at_s * 1e9), branch.draw))
 
     def mark(name: str) -> None:
         marks[name] = snapshot(running.job, running.ns, running.loads)

@@ -24,6 +24,7 @@ import struct
 import subprocess
 import tempfile
 import time
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -149,19 +150,28 @@ def run(
             return process.answer(job, limit_s)
 
 
+def whose(job: Job | Refusals) -> Job | None:
+    """The run that a job is a branch of."""
+    return replace(job, branch=replace(job.branch, draw=0)) if isinstance(job, Job) and job.branch else None
+
+
 class Server:
     """A guest that makes one job after the other: between two its kernel goes back to where it was before the first
-    (uml/rewind.c), so that each finds what it would find in a guest of its own."""
+    (uml/rewind.c), so that each finds what it would find in a guest of its own. A guest that has made a branch of a run
+    makes others of that run alone: its kernel goes back to where they part."""
 
     def __init__(self, image: Image, core: int, started):
         self.image, self.core, self.started = image, core, started
         self.guest: Process | None = None
+        self.branches: tuple[Job, dict[str, bytes]] | None = None  # that it makes
         self.kept = contextlib.ExitStack()
 
     def run(self, job: Job | Refusals, objects: dict[str, bytes], maps: int, limit_s: float) -> Answer:
-        memory = memory_mb(job, maps)
-        if self.guest and self.guest.memory != memory:
+        memory, run_of = memory_mb(job, maps), whose(job)
+        wanted = (run_of, objects) if run_of else None
+        if self.guest and (self.guest.memory != memory or self.branches and self.branches != wanted):
             self.close()
+        self.branches = wanted
         first = self.guest is None
         guest = self.guest or self._boot(memory, job, objects)
         if not first:
@@ -186,7 +196,7 @@ class Server:
         return self.guest
 
     def close(self) -> None:
-        self.guest = None
+        self.guest = self.branches = None
         self.kept.close()
 
 
@@ -279,7 +289,7 @@ class Process(Watched):
         shared.lay_out(self.folder / "shared", SHARED_MB, job, objects)
         self.waits, self.heard = False, os.path.getsize(self.folder / "console")
         with contextlib.suppress(OSError):  # it has ended
-            self.lab.send(b"\n")
+            self.lab.send(struct.pack("I", job.branch.draw if isinstance(job, Job) and job.branch else 0))
 
     def await_end(self, limit_s: float) -> float | None:
         """For the guest's end, or for that of a job of many. Returns the seconds up to its first packet. LabError if

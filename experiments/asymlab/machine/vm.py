@@ -122,7 +122,8 @@ def run(
 
 class Place:
     """A core, and the machines there, one after the other. `many`: jobs that bring no files but our own, and traces of
-    links, follow each other in one of uml's. Any other job has a machine of its own, as all of qemu's do."""
+    links, follow each other in one of uml's, and so do branches of one run. Any other job has a machine of its own, as
+    all of qemu's do."""
 
     def __init__(self, image: Image, core: int, started, many: bool):
         self.image, self.core, self.started = image, core, started
@@ -131,7 +132,8 @@ class Place:
 
     def run(self, job: Job | Refusals, objects: dict[str, bytes], limit_s: float) -> Answer:
         """The files that the agent left, and what the run took: see run()."""
-        if self.server and all(map(_is_ours, objects.items())):
+        branch = isinstance(job, Job) and job.branch and not any(name.endswith(packs.SUFFIX) for name in objects)
+        if self.server and (branch or all(map(_is_ours, objects.items()))):
             return self.server.run(job, objects, maps_mb(self.image, job, objects), limit_s)
         return run(self.image, job, objects, self.core, limit_s, self.started)
 

@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from ..guest.protocol import FLOW_PORT
 from . import groups, tunnels
+from .branch import Branch
 from .crossing import Ack, Background, Crossing, Flow, check_sysctls
 from .opportunities import BYTES, LENGTH_MAX
 from .programs import HOSTS_MAX, PROGRAMS_MAX, Host, Pack, Program
@@ -301,9 +302,8 @@ class Run(Model):
         description="Keep the headers of all packets as they leave the queues, in `forward.pcap` and `reverse.pcap`; "
         "of the second hop in `forward-2.pcap`, and so on.",
     )
-    audit: bool = Field(
-        False, description="Look at the end for what the controllers left in the kernel, and for its warnings."
-    )
+    audit: bool = Field(False, description="Look at the end for what controllers left in the kernel, and its warnings.")
+    branch: Branch | None = Field(None, description="Many runs with one beginning: engine `uml`, fast on Linux 6.12.")
 
     @model_validator(mode="after")
     def _order(self) -> Self:
@@ -313,6 +313,8 @@ class Run(Model):
             raise ValueError(f"measure_from and duration must be multiples of {BIN_MS}ms")
         if self.trace_every % 1000:
             raise ValueError("trace_every must be a multiple of 1ms")
+        if self.branch and self.branch.at >= self.duration:
+            raise ValueError("branch.at must come before duration")
         return self
 
 

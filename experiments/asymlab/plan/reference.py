@@ -10,6 +10,7 @@ from typing import Any
 from .. import LabError
 from ..paths import REPO
 from ..table import Markup, left, markdown
+from .branch import Branch
 from .crossing import Background, Flow
 from .model import Change, Direction, Hop, PathSpec, Run, Scenario
 from .programs import Content, Host, Pack, Program
@@ -43,6 +44,7 @@ SECTIONS: dict[str, type[Model]] = {
     "`[[programs]]`": Program,
     "`[[changes]]`": Change,
     "`[run]`": Run,
+    "`[run.branch]`": Branch,
 }
 HEADINGS = {model.__name__: heading for heading, model in SECTIONS.items()}
 KINDS = {"rate": "rate", "time": "time", "share": "share", "hop": 'whole number, or `"each"`'}

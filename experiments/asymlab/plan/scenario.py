@@ -24,6 +24,7 @@ from .. import LabError
 from . import delays, groups, keys, opportunities, programs, synthetic
 from .anyone import named
 from .base import Source, changed, sources
+from .branch import draws
 from .crossing import Background, Flow
 from .delays import Delays
 from .groups import Wrong
@@ -99,11 +100,12 @@ def _cases(source: Source, which: str, seeds: tuple[int, ...] | None, instead: d
         raise Wrong(f"sets.{which}.seeds", f"must be a number up to {SEEDS_MAX}, 0 for no runs in this set")
     seeds = tuple(range(1, count + 1)) if seeds is None else seeds
     _tables({f"sets.{which}.sweep": changes.get("sweep", {})})
-    axes = _axes({**sweep, **changes.pop("sweep", {})})
-    if (points := math.prod(map(len, axes))) * len(seeds) > RUNS_MAX:
-        raise Wrong("", f"more than {RUNS_MAX} runs: {len(seeds)} seeds of {points} cases")
+    swept = {**sweep, **changes.pop("sweep", {})}
     for key in [key for key, value in changes.items() if isinstance(value, dict)]:
         tree = changed(tree, key, changes.pop(key))
+    axes = _axes(swept | draws(tree))
+    if (points := math.prod(map(len, axes))) * len(seeds) > RUNS_MAX:
+        raise Wrong("", f"more than {RUNS_MAX} runs: {len(seeds)} seeds of {points} cases")
     cases = []
     for chosen in itertools.product(*axes):
         one, settings = copy.deepcopy(tree), dict(changes)

@@ -515,6 +515,7 @@ def plan_job(case: Case, seed: int, clock_factor: int = 1, node_us: int = 0, ask
         uplink=_uplink(built),
         ect1=_ect1(built, {flow.src for flow in l4s}),
         thin_on=built.hops.watch[-1].reverse.dev if s.thinned_at == "router" else None,
+        branch=job.Branch(s.run.branch.at / 1e6, s.run.branch.draw) if s.run.branch else None,
     )
     return hosting.with_programs(planned, s, hosts) if s.programs else planned
 

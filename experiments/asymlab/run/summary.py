@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 from pathlib import Path
+
+import numpy as np
 
 from ..console import console
 from ..guest.protocol import Check
 from ..paths import near
+from ..plan.branch import DRAW
 from ..results.breakdown import completion, directions, times
 from ..results.connections import largest, name_of
 from ..results.programs import took
@@ -166,6 +171,49 @@ def rows_of(run: Run) -> Iterator[tuple[str, ...]]:
             str(way.retransmits),
             str(m["timeouts"]) if at == 0 else "",
         )
+
+
+DRAWS = {
+    "goodput Mbit/s": lambda way: way.goodput_bps / 1e6,
+    "Jain": lambda way: way.jain,
+    "RTT ms p50": lambda way: way.rtt_s.get("p50", math.nan) * 1e3,
+    "retransmits": lambda way: way.retransmits,
+}
+DRAW_COLUMNS = [
+    *left("run", "of a draw"),
+    *right("draws", "least", "by draw", "5 %", "median", "95 %", "most", "by draw"),
+]
+
+
+def print_draws(runs: list[Run]) -> list[Run]:
+    """A line for each measure, over the draws of a branch. Returns the runs that have no other draws beside them."""
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        place = {key: value for key, value in run.record["point"].items() if key != DRAW}
+        of = json.dumps([run.record["id"], place, run.record["seed"]]) if DRAW in run.record["point"] else run.key
+        groups.setdefault(of, []).append(run)
+    rows = [
+        (
+            *(f"{group[0].record['id']} seed {group[0].record['seed']} {ways[0].name}".rstrip(), what, str(len(group))),
+            *(f"{least:.4g}", str(drawn(group, values, least)), f"{low:.4g}", f"{median:.4g}", f"{high:.4g}"),
+            *(f"{most:.4g}", str(drawn(group, values, most))),
+        )
+        for group in groups.values()
+        if len(group) > 1
+        for ways in zip(*map(directions, group))
+        for what, of in DRAWS.items()
+        for values in [np.array([of(way) for way in ways], float)]
+        for least, low, median, high, most in [np.percentile(values, [0, 5, 50, 95, 100])]
+    ]
+    if rows:
+        console.print(terminal(DRAW_COLUMNS, rows))
+        console.print(f"--at {DRAW}=N makes one of them")
+    return [group[0] for group in groups.values() if len(group) == 1]
+
+
+def drawn(group: list[Run], values: np.ndarray, value: float) -> int:
+    """The first draw that has a value."""
+    return group[int(np.argmin(abs(values - value)))].record["point"][DRAW]
 
 
 def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:

@@ -215,11 +215,13 @@ def _refuse_modules(cases: list[Case], engine: str, release: str) -> None:
                 raise case.wrong(f"controllers.{name}.{unknown[0]}: {file} has no such parameter; it has {there}")
 
 
-def _refuse_programs(cases: list[Case], engine: str) -> None:
+def _refuse_engine(cases: list[Case], engine: str) -> None:
     """`engine`: "" for this machine, where a program could do all that root can."""
     for case in cases:
         if case.scenario.programs and not engine:
             raise case.wrong("programs: run in a guest alone, not with --on host")
+        if case.scenario.run.branch and engine != "uml":
+            raise case.wrong("run.branch: takes --engine uml, whose kernel goes back")
 
 
 def _refuse_kernel(cases: list[Case], image: Image) -> None:
@@ -244,7 +246,7 @@ def plan_runs(cases: list[Case], image: Image, any_kernel: bool = False) -> list
     tasks: dict[str, Task] = {}
     if not any_kernel:
         _refuse_kernel(cases, image)
-    _refuse_programs(cases, image.engine)
+    _refuse_engine(cases, image.engine)
     _refuse_modules(cases, image.engine, image.kernel)
     for case in cases:
         _refuse_parameters(case, image.types)
@@ -264,7 +266,7 @@ def plan_runs(cases: list[Case], image: Image, any_kernel: bool = False) -> list
 def plan_on_host(cases: list[Case]) -> list[Task]:
     """The same runs for this machine's kernel."""
     _refuse_profiles(cases, "")
-    _refuse_programs(cases, "")
+    _refuse_engine(cases, "")
     _refuse_ecn(cases, os.uname().release)
     _refuse_modules(cases, "", os.uname().release)
     _refuse_controllers(cases, os.uname().release, None)

@@ -40,6 +40,10 @@ class New:
 
 # Settings of a network namespace, net.ipv4..., that the edits in net/ bring.
 RECOVERIES = ("tcp_newreno_impatient", "tcp_reno_classic")
+MAPPING = {
+    "arch/um/os-Linux/skas/mem.c": ("map", "unmap", "protect"),
+    "arch/um/kernel/tlb.c": ("kern_map", "kern_unmap", "kern_mprotect"),
+}
 PROCESS = "arch/um/os-Linux/skas/process.c"
 VISITS = "\t\t\t\thandle_trap(pid, regs);\n"  # 6.12 has them so
 KEPT_FP = """int um_fp_of; /* the process that was visited last, and what its floating-point registers were then */
@@ -344,6 +348,48 @@ EDITS: tuple[Edit | New, ...] = (
         "builds them",
         r"^(obj-y := .*)$",
         r"\1 asymlab.o asymlab_rewind.o asymlab_rewind_user.o",
+    ),
+    Edit(
+        "arch/um/kernel/skas/mmu.c",
+        "a process of the host stays that a kernel may come back to",
+        r"^(#include <skas\.h>\n)",
+        r"\1#include <asymlab_rewind.h>\n",
+    ),
+    Edit(
+        "arch/um/kernel/skas/mmu.c",
+        "the same",
+        r"^(\t+)(os_kill_ptraced_process\((mmu->id(?:\.u)?\.pid), 1\);\n)",
+        r"\1if (!rewind_keeps(\3))\n\1\t\2",
+    ),
+    *(
+        Edit(
+            file,
+            "a kernel that comes back makes those mappings anew that have changed",
+            rf"^((?:static )?int {name}\(struct mm_id \*mm_idp,\s+unsigned long (\w+), unsigned long len\b[^{{]*\{{\n)",
+            r"\1\tos_rewind_changed(mm_idp, \2, len);\n",
+            where=f"int {name}(struct mm_id *mm_idp",
+        )
+        for file, names in MAPPING.items()
+        for name in names
+    ),
+    *(Edit(file, "the same", r"^(#include <skas\.h>\n)", r"\1#include <asymlab_rewind.h>\n") for file in MAPPING),
+    Edit(
+        "lib/random32.c",
+        "netem and BPF draw from here: a branch has other numbers",
+        r"^\treturn \(state->s1 \^ state->s2 \^ state->s3 \^ state->s4\);\n",
+        "\treturn um_drawn(state->s1 ^ state->s2 ^ state->s3 ^ state->s4);\n",
+    ),
+    Edit("lib/random32.c", "the same", r"^(#include <linux/bitops\.h>\n)", r"\1#include <asymlab_rewind.h>\n"),
+    *(
+        Edit(
+            "drivers/char/random.c",
+            "ports and sequence numbers of a branch",
+            r"^(static long random_ioctl\()",
+            r"void um_reseed(unsigned int draw);\nvoid um_reseed(unsigned int draw)\n{\n"
+            rf"\tmix_pool_bytes(&draw, sizeof(draw));\n\tcrng_reseed({given});\n}}\n\n\1",
+            where=f"static void crng_reseed({takes})\n",
+        )
+        for takes, given in (("void", ""), ("struct work_struct *work", "NULL"))
     ),
     # --- what a run reaches, for `asymlab explore`
     Edit(

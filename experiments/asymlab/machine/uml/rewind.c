@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
 /*
- * A guest that serves many jobs: its kernel goes back to the moment before the first, and takes the next.
+ * A guest that serves many jobs: its kernel goes back to the moment before the first, and takes the next. Or one that
+ * makes a run many times from a moment on: it goes back to there, and chance is another each time.
  *
  * All that a kernel which is a process knows lies in its memory, and that is restored to the byte (rewind_user.c), what
  * is free as well: so a job finds what it would find after a boot. The processes of the host that stand for the guest's
- * know nothing but mappings. The agent's gets its own anew, and so does the kernel; the others end.
+ * know nothing but mappings. Those that there were get theirs anew, and so does the kernel; the others end.
  */
+#include <linux/export.h>
+#include <linux/hrtimer.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
@@ -25,7 +28,24 @@
 
 extern unsigned long long physmem_size;
 
-static int agent; /* the host's process that stands for it */
+#define KEPT 256 /* processes; a point where there are more is none to come back to */
+
+static int kept[KEPT], kept_count; /* the host's, which stay for the guest's that there are then */
+
+static void keep(struct mm_struct *mm)
+{
+	if (mm && mm != &init_mm && !rewind_keeps(mm->context.id.pid) && kept_count++ < KEPT)
+		kept[kept_count - 1] = mm->context.id.pid;
+}
+
+int rewind_keeps(int pid)
+{
+	int i;
+
+	for (i = 0; i < kept_count && kept[i] != pid; i++)
+		;
+	return i < kept_count;
+}
 
 static void save(void *unused)
 {
@@ -49,34 +69,62 @@ static int renew(pte_t *pte, unsigned long address, void *unused)
 	return 0;
 }
 
-static void map_anew(void)
+static void map_range(struct mm_struct *mm, unsigned long at, unsigned long size)
 {
-	struct mm_struct *mm = current->mm;
-
-	/* Far above this lie mappings of the process's own. */
-	os_rewind_unmap(VMALLOC_START, VMALLOC_END - VMALLOC_START);
-	apply_to_existing_page_range(&init_mm, VMALLOC_START, VMALLOC_END - VMALLOC_START, renew, NULL);
-	um_tlb_mark_sync(&init_mm, VMALLOC_START, VMALLOC_END);
-	um_tlb_sync(&init_mm);
-
-	unmap(&mm->context.id, 0, TASK_SIZE);
-	apply_to_existing_page_range(mm, 0, TASK_SIZE, renew, NULL);
-	um_tlb_mark_sync(mm, 0, TASK_SIZE);
+	if (mm == &init_mm)
+		os_rewind_unmap(at, size);
+	else
+		unmap(&mm->context.id, at, size);
+	apply_to_existing_page_range(mm, at, size, renew, NULL);
+	um_tlb_mark_sync(mm, at, at + size);
 }
 
-/* Returns once for each job. A guest that is to make one alone saves nothing. */
-int rewind_save(void)
+/* The mappings that have changed since. A process of the host gets its mappings as it runs. */
+static void map_anew(struct mm_struct *mm)
 {
+	const struct rewind_change *change;
+	int i;
+
+	if (os_rewind_change(-1) && mm == &init_mm)
+		map_range(mm, VMALLOC_START, VMALLOC_END - VMALLOC_START); /* far above lie mappings of its own */
+	else if (os_rewind_change(-1))
+		map_range(mm, 0, TASK_SIZE);
+	else
+		for (i = 0; (change = os_rewind_change(i)); i++)
+			if (change->whose == &mm->context.id)
+				map_range(mm, change->at, change->size);
+}
+
+/*
+ * The kernel comes back to here. Returns 0 at first, and then once for each number that the lab gives. A guest that is
+ * to make one run alone saves nothing.
+ */
+unsigned int rewind_point(void)
+{
+	struct task_struct *process, *thread;
+	struct mm_struct *last = NULL;
+
 	if (!os_rewind_serves())
 		return 0;
-	agent = current->mm->context.id.pid;
+	kept_count = 0;
+	for_each_process_thread(process, thread)
+		keep(thread->mm);
+	keep(current->active_mm); /* of one that has ended, as nothing runs */
+	if (kept_count > KEPT)
+		return 0;
 	initial_thread_cb(save, NULL);
-	/* The kernel comes back to here. */
-	if (os_rewind_count() > 0) {
-		map_anew();
-		os_rewind_await();
+	if (os_rewind_count() <= 0)
+		return 0;
+	map_anew(&init_mm);
+	for_each_process_thread(process, thread)
+	{
+		if (thread->mm && thread->mm != last)
+			map_anew(thread->mm);
+		last = thread->mm ?: last;
 	}
-	return 0;
+	os_rewind_mapped();
+	um_tlb_sync(&init_mm);
+	return os_rewind_await();
 }
 
 /* Returns only if nothing is saved. */
@@ -91,10 +139,10 @@ int rewind_back(void)
 	{
 		struct mm_struct *mm = thread->mm;
 
-		if (!mm || mm->context.id.pid == agent)
+		if (!mm || rewind_keeps(mm->context.id.pid))
 			continue;
 		os_kill_ptraced_process(mm->context.id.pid, 1);
-		mm->context.id.pid = agent; /* it has ended, and threads share it */
+		mm->context.id.pid = kept[0]; /* it has ended, and threads share it */
 	}
 	initial_thread_cb(restore, NULL);
 	return 0;
@@ -102,7 +150,12 @@ int rewind_back(void)
 
 #else
 
-int rewind_save(void)
+int rewind_keeps(int pid)
+{
+	return 0;
+}
+
+unsigned int rewind_point(void)
 {
 	return 0;
 }
@@ -113,3 +166,43 @@ int rewind_back(void)
 }
 
 #endif
+
+/* --- a branch: from a moment on, chance is another */
+
+unsigned int um_draw; /* which; 0: the run's own */
+static unsigned int first_draw;
+static struct hrtimer timer;
+
+/* Uniform if the value is, and another in each draw: MurmurHash3 ends so (public domain). */
+u32 um_drawn(u32 value)
+{
+	u64 x = (u64)um_draw << 32 | value;
+
+	if (!um_draw)
+		return value;
+	x = (x ^ x >> 33) * 0xff51afd7ed558ccdULL;
+	x = (x ^ x >> 33) * 0xc4ceb9fe1a85ec53ULL;
+	return x ^ x >> 33;
+}
+
+static enum hrtimer_restart branch(struct hrtimer *unused)
+{
+	unsigned int draw = rewind_point();
+
+	um_draw = draw ?: first_draw;
+	um_reseed(um_draw);
+	return HRTIMER_NORESTART;
+}
+
+/* `at_ns`: of the monotonic clock. */
+void rewind_branch(unsigned long at_ns, unsigned int draw)
+{
+	first_draw = draw;
+#if LINUX_VERSION_CODE < KERNEL_VERSION(6, 13, 0)
+	hrtimer_init(&timer, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+	timer.function = branch;
+#else
+	hrtimer_setup(&timer, branch, CLOCK_MONOTONIC, HRTIMER_MODE_ABS);
+#endif
+	hrtimer_start(&timer, ns_to_ktime(at_ns), HRTIMER_MODE_ABS);
+}

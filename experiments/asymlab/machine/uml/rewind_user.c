@@ -20,10 +20,13 @@ int __attribute__((weak)) um_fp_of; /* of kernels that keep none */
 
 #define LAB 0 /* its file descriptor: the standard input */
 #define PAGE 4096UL
+#define CHANGES 16384 /* of mappings; after more all are made anew */
 
 struct copy {
 	int physmem; /* the file */
 	int count; /* how often it went back */
+	int changes; /* since it was made, or since it went back */
+	struct rewind_change change[CHANGES];
 	unsigned long first, end; /* of the file: what is before is the kernel's own data */
 	char *memory, *memory_copy; /* by the file's offsets */
 	char *own, *own_copy;
@@ -47,7 +50,14 @@ int os_rewind_serves(void)
 	return !fstat(LAB, &s) && S_ISSOCK(s.st_mode);
 }
 
-/* There is no copy if the host has too little memory for it. */
+static void drop(struct copy *c)
+{
+	munmap(c->memory_copy, c->end);
+	munmap(c->own_copy, c->own_size);
+	munmap(c, sizeof(*c) + c->end / PAGE);
+}
+
+/* In place of an earlier copy. There is no new one if the host has too little memory for it. */
 void os_rewind_save(int physmem, char *base, unsigned long first, unsigned long end, char *own, unsigned long own_size)
 {
 	struct copy *c = allocate(sizeof(*c) + end / PAGE);
@@ -56,13 +66,22 @@ void os_rewind_save(int physmem, char *base, unsigned long first, unsigned long 
 
 	if (!c || !memory_copy || !own_copy)
 		return;
-	*c = (struct copy){ physmem, 0, first, end, base, memory_copy, own, own_copy, own_size };
+	c->physmem = physmem;
+	c->first = first;
+	c->end = end;
+	c->memory = base;
+	c->memory_copy = memory_copy;
+	c->own = own;
+	c->own_copy = own_copy;
+	c->own_size = own_size;
 	while ((from = lseek(physmem, from, SEEK_DATA)) >= 0) {
 		to = lseek(physmem, from, SEEK_HOLE);
 		memcpy(memory_copy + from, base + from, to - from);
 		memset(c->kept + from / PAGE, 1, (to - from) / PAGE);
 		from = to;
 	}
+	if (copy)
+		drop(copy);
 	copy = c;
 	memcpy(own_copy, own, own_size);
 }
@@ -71,6 +90,36 @@ void os_rewind_save(int physmem, char *base, unsigned long first, unsigned long 
 int os_rewind_count(void)
 {
 	return copy ? copy->count : -1;
+}
+
+/* A mapping of a process, or of the kernel, has changed. */
+void os_rewind_changed(void *whose, unsigned long at, unsigned long size)
+{
+	struct copy *c = copy;
+	struct rewind_change *last = c && c->changes ? &c->change[c->changes - 1] : NULL;
+
+	if (!c || c->changes == CHANGES)
+		return;
+	if (last && last->whose == whose && last->at + last->size == at)
+		last->size += size;
+	else
+		c->change[c->changes++] = (struct rewind_change){ whose, at, size };
+}
+
+/* The i-th; NULL behind the last. -1: there were too many, and all are to be made anew. */
+const struct rewind_change *os_rewind_change(int i)
+{
+	static const struct rewind_change all;
+
+	if (i < 0)
+		return copy->changes == CHANGES ? &all : NULL;
+	return i < copy->changes ? &copy->change[i] : NULL;
+}
+
+/* They have been made anew. */
+void os_rewind_mapped(void)
+{
+	copy->changes = 0;
 }
 
 static int differs(const unsigned long *a, const unsigned long *b)
@@ -117,13 +166,14 @@ void os_rewind_done(void)
 		_exit(1);
 }
 
-/* Until the next job is there. The kernel ends with the lab. */
-void os_rewind_await(void)
+/* Until the next job is there: its draw. The kernel ends with the lab. */
+unsigned int os_rewind_await(void)
 {
-	char byte;
+	unsigned int draw;
 
-	if (read(LAB, &byte, 1) != 1)
+	if (read(LAB, &draw, sizeof(draw)) != sizeof(draw))
 		_exit(0);
+	return draw;
 }
 
 void os_rewind_unmap(unsigned long at, unsigned long size)

@@ -21,6 +21,11 @@ enum {
 	PROGRAMS, /* a run's first program is about to start */
 	SAVE = 0xB1, /* a guest that serves many jobs is ready for one; the kernel has small numbers for itself */
 	BACK, /* its results are handed out */
+	BRANCH, /* from a moment on chance shall be another */
+};
+
+struct moment {
+	__u64 at_ns, draw;
 };
 
 static int host; /* file descriptor */
@@ -74,16 +79,24 @@ static ssize_t shared_write(struct file *file, const char __user *from, size_t c
 
 static long shared_ioctl(struct file *file, unsigned int command, unsigned long argument)
 {
+	struct moment moment;
+
 	switch (command) {
 	case PROGRAMS:
 		um_programs = 1;
 		return 0;
 	case SAVE:
-		return rewind_save();
+		rewind_point();
+		return 0;
 	case BACK:
 		if (IS_ENABLED(CONFIG_ASYMLAB_COVERAGE))
 			um_coverage_hand_out(host);
 		return rewind_back();
+	case BRANCH:
+		if (copy_from_user(&moment, (void __user *)argument, sizeof(moment)))
+			return -EFAULT;
+		rewind_branch(moment.at_ns, moment.draw);
+		return 0;
 	}
 	return -ENOTTY;
 }
