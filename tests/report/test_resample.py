@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from asymlab import LabError
+from asymlab.commands import published
 from asymlab.report import papers as papers_of
 from asymlab.report import part, publish, resample, suite
 from asymlab.report.judged import Judged, Results, Sample
@@ -80,6 +81,14 @@ def test_what_a_row_is_compared_with_runs_as_well(kept, lab, monkeypatch, said):
     assert sorted(lab) == [f"TEST {rate} seed {seed}" for rate in ("1mbit", "2mbit") for seed in (100, 101)]
 
 
+@pytest.mark.parametrize("engine, label", [("qemu", "6.12"), ("uml", "6.12-uml"), (None, "6.12")])
+def test_the_other_engine_takes_its_own_image(kept, lab, monkeypatch, engine, label):
+    asked: list[str] = []
+    options = ("--engine", engine) if engine else ()
+    monkeypatch.setattr(published, "current_image", lambda name: asked.append(name) or GUEST)
+    assert again(monkeypatch, "one", "T-least", "--from", kept, "--first-seed", 100, *options) == 0 and asked == [label]
+
+
 def test_what_came_out_is_kept_beside_what_is_published(kept, lab, monkeypatch):
     def keep(row, first, why):
         again(monkeypatch, "one", row, "--from", kept, "--first-seed", first, "--keep", why)
@@ -105,6 +114,7 @@ def test_what_came_out_is_kept_beside_what_is_published(kept, lab, monkeypatch):
         (["--first-seed", 100], "--first-seed, and that with names of rows"),
         (["T-most", "--seeds", 3], "go with --first-seed"),
         (["T-most", "--keep", "x"], "go with --first-seed"),
+        (["T-most", "--engine", "qemu"], "go with --first-seed"),
     ],
 )
 def test_what_has_no_other_seeds(kept, lab, monkeypatch, capsys, argv, words):

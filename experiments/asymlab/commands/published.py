@@ -8,7 +8,8 @@ from pathlib import Path
 
 from .. import LabError
 from ..console import console
-from ..machine.image import current_image
+from ..machine.image import UML, current_image, label_of
+from ..machine.vm import ENGINES
 from ..options import Command, add_lab_options, run_lab, seed, seeds
 from ..paths import BUILD, REPORT, RESULTS, near
 from ..reality import page as reality
@@ -42,13 +43,14 @@ def repeat_options(p: argparse.ArgumentParser) -> None:
     other = "by other seeds, from this one on: does each named row keep its word? 1 if one is decided the other way"
     p.add_argument("--first-seed", type=seed, metavar="N", help=other)
     p.add_argument("--seeds", type=seeds, metavar="N", help="how many of those [as the rows have]")
+    p.add_argument("--engine", choices=ENGINES, help="by other seeds, on this engine's image [the published one's]")
     p.add_argument("--keep", metavar="WHY", help="write the outcome into DIR's again.md; WHY: they were chosen")
     add_lab_options(p, image=False)
 
 
 def do_repeat(args) -> int | None:
     there = part.read(args.source / args.paper)
-    if args.first_seed or args.seeds or args.keep:
+    if args.first_seed or args.seeds or args.keep or args.engine:
         return do_resample(args, there)
     runs = repeat.chosen(there, args.claims)
     guest = current_image(there.about.image_name)
@@ -62,8 +64,9 @@ def do_repeat(args) -> int | None:
 
 def do_resample(args, there: part.Part) -> int | None:
     if not (args.first_seed and args.claims):
-        raise LabError("repeat: --seeds and --keep go with --first-seed, and that with names of rows")
-    guest = current_image(there.about.image_name)
+        raise LabError("repeat: --seeds, --engine and --keep go with --first-seed, and that with names of rows")
+    published = there.about.image_name
+    guest = current_image(label_of(published.removesuffix(UML), args.engine) if args.engine else published)
     work = resample.plan(there, args.claims, guest, args.first_seed, args.seeds)
     done = run_lab(args, work.tasks, guest)
     if not done:

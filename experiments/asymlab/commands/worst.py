@@ -10,6 +10,7 @@ from .. import LabError
 from ..options import Command, add_machine_options, given_file, image_of, positive, seed
 from ..worst import box, table, worst
 from ..worst.aims import AIMS
+from ..worst.picture import picture
 
 PATHS = 300
 
@@ -31,7 +32,11 @@ def worst_options(p: argparse.ArgumentParser) -> None:
     p.add_argument("--seed", type=seed, default=1, help="another one searches in another way [%(default)s]")
     p.add_argument("--box", type=given_file, metavar="FILE", help="the paths to search; `default`: print the lab's")
     p.add_argument("--table", type=Path, metavar="DIR", help="many controllers [all] by three aims, on a page there")
-    p.add_argument("--again", action="store_true", help="make the runs of the published page's row anew")
+    p.add_argument(
+        "--again",
+        action="store_true",
+        help="make the runs of the published page's row anew; of all of DIR, with --table",
+    )
     add_machine_options(p, fresh=False)
 
 
@@ -40,6 +45,8 @@ def do_worst(args) -> int | None:
         return print(box.DEFAULT.read_text(), end="")
     if args.given and (args.table or args.again):
         raise LabError("--with: is for a search of one controller")
+    if args.table and args.again:
+        return not table.all_again(image_of(args), args.jobs, args.table)
     if args.table:
         guest = image_of(args)
         questions = table.asked(args.controllers, guest, args.paths, args.seed, args.box)
@@ -50,8 +57,6 @@ def do_worst(args) -> int | None:
     (name,) = args.controllers
     if args.again:
         return not table.again(name, args.aim, image_of(args), args.jobs)
-    from ..worst.picture import picture
-
     given = worst.parameters(args.given)
     question = worst.question(name, args.aim, args.flows, args.paths, args.seed, args.box, given)
     worst.find_worst(question, image_of(args), args.jobs, picture)

@@ -37,6 +37,7 @@ PAGE = """\
 
 Look here to see whether a published word hangs on its seeds.
 Each row ran again by seeds that its published runs do not have, on the image and the controllers of the named commit.
+Where no engine is told it is that of the published runs.
 These runs alone make its second word: they are not joined with the published ones.
 `asymlab repeat PAPER ROW --first-seed N --seeds N` repeats a row.
 """

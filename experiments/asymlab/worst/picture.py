@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-"""A search as a picture: its values in their order, and over each quantity of the box."""
+"""A search as a picture: its values in their order, and over each quantity of the box. And what it found."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ..palette import GREY
+from ..palette import BLUE, GREY, ORANGE, SKY, VERMILLION
 from ..report.drawing import Figure, style
 from ..report.report import saved
 from .box import Range, Values
 from .search import Trial
-from .worst import Question
 
-COLUMNS = 4
+if TYPE_CHECKING:
+    from .worst import Question
+
+COLUMNS, PANELS = 4, 6  # side by side
 DOT: dict[str, Any] = {"linestyle": "none", "marker": "o", "markersize": 2.5, "alpha": 0.6}
 
 
@@ -51,3 +53,24 @@ def draw(ax, side: Range | Values, pairs: list[tuple]) -> None:
     ax.tick_params(axis="x", which="minor", labelbottom=False)
     unit = f", {side.of.unit}" if isinstance(side, Range) and side.of.unit else ""
     ax.set(xlabel=side.of.name + unit)
+
+
+def panels(aim: str, rows: list[tuple[str, dict[str, list[float]]]]) -> bytes:
+    """A PNG: of each controller the goodput of its flows over time, Mbit/s in each second. That of another is grey."""
+    import matplotlib.figure
+
+    lines = math.ceil(len(rows) / PANELS)
+    with style():
+        figure = matplotlib.figure.Figure(figsize=(2.1 * PANELS, 1.35 * lines))
+        for ax, (controller, series) in zip(figure.subplots(lines, PANELS, squeeze=False).flat, rows):
+            for (name, rates), colour in zip(series.items(), (BLUE, VERMILLION, ORANGE, SKY)):
+                other = name.partition(" ")[0] != controller
+                ax.plot([at + 0.5 for at in range(len(rates))], rates, color=GREY if other else colour, linewidth=1)
+            ax.set_title(controller, fontsize="small", pad=2)
+            ax.set_ylim(bottom=0)
+            ax.tick_params(labelsize="x-small", pad=1)
+        for ax in figure.axes[len(rows) :]:
+            ax.remove()
+        figure.supxlabel("s", fontsize="small")
+        figure.supylabel("Mbit/s", fontsize="small")
+        return saved(Figure(f"worst-{aim}", aim, "", figure), "png", dpi=100)

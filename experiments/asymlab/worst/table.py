@@ -11,6 +11,7 @@ import hashlib
 import math
 import statistics
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,13 @@ from ..machine.kernel import series
 from ..paths import RESULTS, near
 from ..plan import objects
 from ..report import jsonl, report
+from ..report.drawing import keep
+from ..results.metrics import goodput_bins
 from ..results.store import Run
 from ..table import left, markdown, right
 from . import box
 from .aims import AIMS, OTHER
+from .picture import panels
 from .worst import AS_BAD, Question, find, lab_of, question
 
 DATA, PAGE = "worst.jsonl", "worst.md"
@@ -43,12 +47,14 @@ Look here for the path on which a controller fails most, of those that a search 
 Each search tried some {paths} paths of the [default box](../../experiments/asymlab/worst/box.toml): each quantity alone
 at its ends, then the worst of them together.
 The path that is left is plain, and as bad to a tenth, or worse.
-On a path with chance the value is the median of three seeds.
-`asymlab worst NAME --aim AIM --again` makes the runs of a row again, in seconds, and compares their hashes.
+On a path with chance the value is the median of three seeds, and a picture shows that one.
+In a second in which a gap closes all comes that waited behind it.
+`asymlab worst NAME --aim AIM --again` makes the runs of a row again, in seconds, and compares their hashes;
+`--image` names the kernel of a row that is not of the first.
 `asymlab worst NAME --aim AIM --paths {paths}` searches again, and draws the search.
 `asymlab worst --table docs/results --paths {paths}` makes this page, and goes on with controllers that have no row yet.
 
-Linux {kernel}, image {image}.
+{kernels}.
 Rates are those of the data; {other} is the controller that others are compared with.
 A hash is that of a row's first run, which has seed 1.
 """
@@ -68,6 +74,7 @@ class Row(BaseModel):
     value: float  # of the path that is left
     path: dict[str, float | str]  # what is not as on a plain path
     runs: list[str] = Field(min_length=1)  # hashes of its runs' results
+    series: dict[str, list[float]] = {}  # each flow's goodput, Mbit/s in each second, where the value is the median
 
     @field_validator("aim")
     @classmethod
@@ -120,17 +127,17 @@ def search_all(questions: list[Question], guest: Image, jobs: int | None, to: Pa
             if name not in before:
                 console.print(f"search {at} of {len(questions)}: {one.called}, {one.aim}, seed {one.seed}")
                 found = find(lab)
-                runs = [run for of_seed in found.seeds for run in of_seed]
                 before[name] = Row(
                     controller=one.called,
                     aim=one.aim,
                     seed=one.seed,
                     paths=one.paths,
                     search=name,
-                    **provenance(runs),
+                    **provenance(found.seeds),
                     value=short(median(one, found.seeds)),
                     path={k: v for k, v in found.path.items() if v != box.OF_NAME[k].neutral},
-                    runs=[run.record["result_sha256"][:HASH] for run in runs],
+                    runs=hashes(found.seeds),
+                    series=rates_of(one, middle(one, found.seeds)),
                 )
         rows.append(before[name])
         write(to, rows + [row for row in before.values() if row not in rows and at < len(questions)])
@@ -141,8 +148,33 @@ def median(of: Question, seeds: list[list[Run]]) -> float:
     return statistics.median(of.of.value(runs, of.flows) for runs in seeds)
 
 
-def provenance(runs: list[Run]) -> dict[str, str]:
-    of = report.provenance(runs)
+def middle(of: Question, seeds: list[list[Run]]) -> list[Run]:
+    """The runs of the seed whose value is the median."""
+    return sorted(seeds, key=lambda runs: of.of.value(runs, of.flows))[len(seeds) // 2]
+
+
+def hashes(seeds: list[list[Run]]) -> list[str]:
+    return [run.record["result_sha256"][:HASH] for of_seed in seeds for run in of_seed]
+
+
+def rates_of(of: Question, runs: list[Run]) -> dict[str, list[float]]:
+    """By controller, and by number where it has several flows."""
+    return {
+        name if of.flows == 1 else f"{name} {flow + 1}": seconds(run, flow)
+        for name, run in zip(of.of.runs(of.called, of.flows), runs)
+        for flow in range(of.flows)
+    }
+
+
+def seconds(run: Run, flow: int) -> list[float]:
+    """A flow's goodput in each whole second, Mbit/s."""
+    bins = goodput_bins(run.goodput, flow, run.job.duration_s, run.job.bin_ms / 1e3)
+    each = 1000 // run.job.bin_ms
+    return [round(float(rate), 3) for rate in bins[: len(bins) // each * each].reshape(-1, each).mean(axis=1) / 1e6]
+
+
+def provenance(seeds: list[list[Run]]) -> dict[str, str]:
+    of = report.provenance([run for of_seed in seeds for run in of_seed])
     return {"kernel": of["kernel"], "image": of["image"]}
 
 
@@ -156,6 +188,8 @@ def write(to: Path, rows: list[Row]) -> None:
         (to / PAGE).write_text(text(rows))
     except OSError as e:
         raise LabError(f"{to / PAGE}: {e.strerror}") from None
+    for aim, drawn in pictured(rows).items():
+        keep(to / picture_of(aim), partial(panels, aim, [(row.controller, row.series) for row in drawn]))
 
 
 def again(controller: str, aim: str, guest: Image, jobs: int | None) -> bool:
@@ -164,15 +198,32 @@ def again(controller: str, aim: str, guest: Image, jobs: int | None) -> bool:
     if not there:
         raise LabError(f"{near(RESULTS / DATA)}: no search of {controller} for {aim}")
     row = min(there, key=lambda one: one.seed)
+    return made_again(row, guest, jobs).runs == row.runs
+
+
+def all_again(guest: Image, jobs: int | None, to: Path) -> bool:
+    """Make the runs of all rows of a kernel again, and draw them. Whether all hashes are the same."""
+    rows, same = read(to), True
+    for at, row in enumerate(rows):
+        if row.kernel == guest.kernel:
+            console.print(f"{row.controller}, {row.aim}, seed {row.seed}")
+            made = made_again(row, guest, jobs)
+            same &= made.runs == row.runs
+            rows[at] = made if made.runs == row.runs else row
+    write(to, rows)
+    return same
+
+
+def made_again(row: Row, guest: Image, jobs: int | None) -> Row:
     of = question(row.controller, row.aim, None, row.paths, row.seed, None)
     with lab_of(of, guest, jobs) as lab:
         lab.fresh = True
         seeds = lab.made(row.whole)
-    made = [run.record["result_sha256"][:HASH] for of_seed in seeds for run in of_seed]
+    made = hashes(seeds)
     console.print(f"{words(row.whole)}: {row.aim} {of.of.shown(median(of, seeds)):.3g}, {of.of.told}")
     same = sum(a == b for a, b in zip(made, row.runs))
     console.print(f"{same} of {len(row.runs)} runs have the bytes of those that were published, the first {made[0]}")
-    return made == row.runs
+    return row.model_copy(update={"runs": made, "series": rates_of(of, middle(of, seeds))} | provenance(seeds))
 
 
 # --- the page --------------------------------------------------------------------------------
@@ -180,16 +231,32 @@ def again(controller: str, aim: str, guest: Image, jobs: int | None) -> bool:
 
 def text(rows: list[Row]) -> str:
     counts = sorted({row.paths for row in rows})
-    kernel, image = (", ".join(sorted({getattr(row, of) for row in rows})) for of in ("kernel", "image"))
+    kernels = sorted({f"Linux {row.kernel}, image {row.image}" for row in rows})
     paths = " or ".join(map(str, counts))
-    lines = HEAD.format(paths=paths, kernel=kernel, image=image, other=OTHER.upper()).splitlines()
+    lines = HEAD.format(paths=paths, kernels="; ".join(kernels), other=OTHER.upper()).splitlines()
     first = min(row.seed for row in rows)
     others = {(row.controller, row.aim): row for row in rows if row.seed != first}
     lines += ["", *ruggedness([row for row in rows if row.seed == first], others)]
+    usual = statistics.mode(row.kernel for row in rows)
     for aim in dict.fromkeys((*OF_ALL, *OF_OTHER)):
-        if there := [row for row in rows if (row.aim, row.seed) == (aim, first)]:
-            lines += ["", *of_aim(aim, sorted(there, key=lambda row: row.value), others)]
+        if there := sorted_by_value(rows, aim):
+            lines += ["", *of_aim(aim, there, others, usual)]
     return "\n".join(lines) + "\n"
+
+
+def sorted_by_value(rows: list[Row], aim: str) -> list[Row]:
+    """The first searches for an aim, the worst before."""
+    first = min(row.seed for row in rows)
+    return sorted((row for row in rows if (row.aim, row.seed) == (aim, first)), key=lambda row: row.value)
+
+
+def pictured(rows: list[Row]) -> dict[str, list[Row]]:
+    """Those of each aim that have a picture."""
+    return {aim: there for aim in OF_ALL if (there := [row for row in sorted_by_value(rows, aim) if row.series])}
+
+
+def picture_of(aim: str) -> str:
+    return f"worst-{aim}.png"
 
 
 def ruggedness(rows: list[Row], others: dict[tuple[str, str], Row]) -> Iterator[str]:
@@ -205,15 +272,20 @@ def ruggedness(rows: list[Row], others: dict[tuple[str, str], Row]) -> Iterator[
         yield "So the landscape is rugged: these are bad paths, and worse ones exist."
 
 
-def of_aim(aim: str, rows: list[Row], others: dict[tuple[str, str], Row]) -> Iterator[str]:
+def of_aim(aim: str, rows: list[Row], others: dict[tuple[str, str], Row], usual: str) -> Iterator[str]:
+    """`usual`: the kernel that is not told."""
     of = AIMS[aim]
     yield f"## {aim.capitalize()}: {of.told}"
     yield ""
+    if aim in pictured(rows):
+        yield f"![Goodput over time on each controller's worst path]({picture_of(aim)})"
+        yield ""
     table = []
     for row in rows:
         other = others.get((row.controller, aim))
         again = number(of.shown(other.value)) if other else ""
-        table.append([f"`{row.controller}`", number(of.shown(row.value)), again, words(row.whole), row.runs[0]])
+        path = words(row.whole) + f", Linux {row.kernel}" * (row.kernel != usual)
+        table.append([f"`{row.controller}`", number(of.shown(row.value)), again, path, row.runs[0]])
     columns = [*left("controller"), *right("worst", "by another seed"), *left("path", "hash of its run")]
     yield from markdown(columns, table)
 
