@@ -89,6 +89,12 @@ def test_the_other_engine_takes_its_own_image(kept, lab, monkeypatch, engine, la
     assert again(monkeypatch, "one", "T-least", "--from", kept, "--first-seed", 100, *options) == 0 and asked == [label]
 
 
+def test_a_row_is_repeated_with_what_it_is_compared_with(kept, lab, monkeypatch, said):
+    """Three seeds of two rates."""
+    assert again(monkeypatch, "one", "T-over", "--from", kept, "--dry-run") == 0
+    assert said.getvalue().splitlines()[-1].startswith("6 runs, ")
+
+
 def test_what_came_out_is_kept_beside_what_is_published(kept, lab, monkeypatch):
     def keep(row, first, why):
         again(monkeypatch, "one", row, "--from", kept, "--first-seed", first, "--keep", why)
@@ -97,12 +103,14 @@ def test_what_came_out_is_kept_beside_what_is_published(kept, lab, monkeypatch):
     assert [one.row for one in keep("T-most", 100, "drawn by a seed")] == ["T-most"]
     both = keep("T-least", 100, "not decided")
     assert [(one.row, one.kept) for one in both] == [("T-least", resample.SETTLED), ("T-most", resample.OTHER)]
-    assert [one.seeds for one in keep("T-most", 200, "drawn by a seed")] == ["100 to 102", "200 to 202"]
-    assert [one.why for one in keep("T-most", 300, "drawn again")] == ["not decided", "drawn again", "drawn by a seed"]
+    told = ["100 to 102", "100 to 102", "200 to 202"]  # no earlier outcome goes
+    assert [one.seeds for one in keep("T-most", 200, "drawn by a seed")] == told
+    assert [one.seeds for one in keep("T-most", 200, "drawn by a seed")] == told
+    assert [one.why for one in keep("T-most", 300, "drawn again")][:2] == ["not decided", "drawn again"]
     page = (kept / "again.md").read_text()
     assert page == resample.text(resample.read(kept / resample.DATA))
     assert (
-        "## Drawn by a seed\n\nRows: 1. The other word 1.\n" in page and "seeds 200 to 202 | the other word |" in page
+        "## Drawn by a seed\n\nRows: 2. The other word 2.\n" in page and "seeds 200 to 202 | the other word |" in page
     )
 
 

@@ -52,8 +52,8 @@ def do_repeat(args) -> int | None:
     there = part.read(args.source / args.paper)
     if args.first_seed or args.seeds or args.keep or args.engine:
         return do_resample(args, there)
-    runs = repeat.chosen(there, args.claims)
     guest = current_image(there.about.image_name)
+    runs = repeat.chosen(there, args.claims, guest)
     plan = repeat.plan(there, runs, guest)
     plan.say_differences()
     count = 0 if args.fresh else plan.kept()

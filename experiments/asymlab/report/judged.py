@@ -42,7 +42,8 @@ CHECKS = (
 )
 NOT_MADE = "some of its runs were not made"  # why a claim is not measured that reads an absent run
 RATIO_MAX = 1e3  # a ratio to what hardly moved counts as this
-FEW_VALUES, MANY_RUNS = 2, 4  # no more values than this in so many runs are no sample
+FEW_VALUES, MANY_RUNS = 2, 4  # no more values than this in so many runs are no sample ...
+NEAR_VALUES = 0.01  # ... if they differ by less than this part of their mean
 
 # Student's t, two-sided 95 %, for 1..30 degrees of freedom; 1.96 beyond.
 # fmt: off
@@ -147,7 +148,11 @@ class Judged(BaseModel):
     @property
     def sampled(self) -> bool:
         """Do the runs differ enough to be a sample?"""
-        return self.distinct > (FEW_VALUES if self.n >= MANY_RUNS else 1)
+        if self.distinct < 2:
+            return False
+        spread, mean = max(self.values) - min(self.values), statistics.fmean(self.values)
+        near = self.n >= MANY_RUNS and spread < NEAR_VALUES * abs(mean)
+        return not near or self.distinct > FEW_VALUES
 
     @property
     def seeds(self) -> int:

@@ -16,13 +16,13 @@ from ..plan import scenario
 from ..results import store
 from ..run import registered
 from ..run.tasks import Task, plan_runs
-from . import papers
+from . import papers, resample
 from .part import Part
 from .records import PublishedRun
 
 
-def chosen(part: Part, claims: list[str]) -> list[PublishedRun]:
-    """The published runs of the named rows; without names all of the part."""
+def chosen(part: Part, claims: list[str], image: Image) -> list[PublishedRun]:
+    """The published runs of the named rows, those that they compare with as well; without names all of the part."""
     if not claims:
         return part.runs
     rows, names = {c.id: c for c in part.claims}, set()
@@ -33,7 +33,9 @@ def chosen(part: Part, claims: list[str]) -> list[PublishedRun]:
         if not of_row or of_row - {run.name for run in part.runs}:
             raise LabError(f"{part.name}: the runs of {claim} are not published")
         names |= of_row
-    return [run for run in part.runs if run.name in names]
+    here = [claim for claim in papers.claims(part.name) if claim.id in claims]
+    read = {case.name for case in resample.cases_of(part.name, here, image)}
+    return [run for run in part.runs if run.name in names or run.name.rpartition(" seed ")[0] in read]
 
 
 @dataclass(frozen=True)

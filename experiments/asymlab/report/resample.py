@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from .. import LabError, reading
 from ..console import console
 from ..machine.image import Image
+from ..plan.scenario import Case
 from ..results.store import Run
 from ..run import registered
 from ..run.tasks import Task, plan_runs
@@ -133,13 +134,18 @@ def plan(part: Part, names: list[str], image: Image, first: int, seeds: int | No
     numbers = tuple(range(first, first + count))
     if used := sorted({s.seed for name in names for s in rows[name].samples} & {*numbers}):
         raise LabError(f"{part.name}: published runs have the seed {used[0]}; --first-seed takes a later one")
-    one = suite.plan([part.name], image, 1).every[part.name]
-    looked = Looked(part.name, [(task, Absent.of(task)) for task in one])
-    for name in names:
-        claims[name].judged(looked)
-    cases = [replace(task.case, seeds=numbers) for task in one if task.case.name in looked.cases]
+    cases = [replace(case, seeds=numbers) for case in cases_of(part.name, [claims[name] for name in names], image)]
     told = f"{numbers[0]} to {numbers[-1]}"
     return Plan(part, [rows[n] for n in names], [claims[n] for n in names], plan_runs(cases, image), image, told)
+
+
+def cases_of(paper: str, claims: list[Claim], image: Image) -> list[Case]:
+    """Those whose runs the claims read, of what they compare with as well."""
+    tasks = suite.plan([paper], image, 1).every[paper]
+    looked = Looked(paper, [(task, Absent.of(task)) for task in tasks])
+    for claim in claims:
+        claim.judged(looked)
+    return [task.case for task in tasks if task.case.name in looked.cases]
 
 
 def say(rows: list[Again]) -> None:
@@ -163,8 +169,8 @@ def read(file: Path) -> list[Again]:
 
 
 def keep(rows: list[Again], folder: Path) -> None:
-    """The rows of others stay; one that is there for the same reason is replaced."""
-    every = {(one.paper, one.row, one.why): one for one in [*read(folder / DATA), *rows]}
+    """The rows of others stay; one that is there for the same reason, by the same seeds, is replaced."""
+    every = {(one.paper, one.row, one.why, one.seeds): one for one in [*read(folder / DATA), *rows]}
     ordered = [every[key] for key in sorted(every)]
     (folder / DATA).write_text("".join(json.dumps(one.model_dump()) + "\n" for one in ordered))
     (folder / "again.md").write_text(text(ordered))

@@ -79,7 +79,9 @@ def missed(c: Judged) -> str:
     least, most = c.bounds
     if c.value is None or c.inside:
         return ""
-    return f"{c.value:.4g} is below {least:.4g}" if c.value < least else f"{c.value:.4g} is above {most:.4g}"
+    side, bound = ("below", least) if c.value < least else ("above", most)
+    shown = f"{c.value:.4g}"
+    return f"{shown} is just the bound" if shown == f"{bound:.4g}" else f"{shown} is {side} {bound:.4g}"
 
 
 def caused(c: Judged, cause: Cause, rows: Mapping[str, Judged]) -> str:

@@ -8,6 +8,13 @@ def page_s(run) -> float:
     return (run.job.duration_s if page["end_s"] is None else page["end_s"]) - page["start_s"]
 
 
+def there_s(run) -> float:
+    """The time that the page took. ValueError if it was not there at the end: that tells nothing of a ratio."""
+    if run.programs["page"]["end_s"] is None:
+        raise ValueError("a page was not there at the end")
+    return page_s(run)
+
+
 def download(run) -> float:
     """The goodput of the connection that carries the most, Mbit/s, between its first and its last packet."""
     return max(run.connections, key=lambda of: of["bytes"])["goodput_bps"] / 1e6
