@@ -67,8 +67,9 @@ def front(parts: list[Part]) -> str:
         "depends on.",
         f"Claims over the same scenario share runs, or a controller and a path: *{CLUSTERS}* counts groups of such "
         "claims, which are not independent of each other.",
-        "Runs of one value, or of two in four runs or more, are no sample, and the row has no interval. "
-        f"Claims of this kind: {unsampled(verdicts)}.",
+        "Runs of one value, or of two in four runs or more that differ by less than a hundredth, are no sample, and "
+        f"the row has no interval. Claims of this kind: {unsampled(verdicts)}.",
+        f"*One run*: another seed may say otherwise. Rows of this kind: {sum(v['n'] == 1 for v in verdicts)}.",
         "`ours` is the mean over the seeds, of ratios the geometric mean, with its 95 % interval.",
         "*Values* counts those that differ where they are shown.",
         "*Worst run*: the value is that of the worst run, which decides.",
