@@ -32,12 +32,6 @@ extern unsigned long long physmem_size;
 
 static int kept[KEPT], kept_count; /* the host's, which stay for the guest's that there are then */
 
-static void keep(struct mm_struct *mm)
-{
-	if (mm && mm != &init_mm && !rewind_keeps(mm->context.id.pid) && kept_count++ < KEPT)
-		kept[kept_count - 1] = mm->context.id.pid;
-}
-
 int rewind_keeps(int pid)
 {
 	int i;
@@ -45,6 +39,17 @@ int rewind_keeps(int pid)
 	for (i = 0; i < kept_count && kept[i] != pid; i++)
 		;
 	return i < kept_count;
+}
+
+/* Whether there was room. */
+static int keep(struct mm_struct *mm)
+{
+	if (!mm || mm == &init_mm || rewind_keeps(mm->context.id.pid))
+		return 1;
+	if (kept_count == KEPT)
+		return 0;
+	kept[kept_count++] = mm->context.id.pid;
+	return 1;
 }
 
 static void save(void *unused)
@@ -103,14 +108,16 @@ unsigned int rewind_point(void)
 {
 	struct task_struct *process, *thread;
 	struct mm_struct *last = NULL;
+	int all;
 
 	if (!os_rewind_serves())
 		return 0;
+	os_rewind_drop();
 	kept_count = 0;
+	all = keep(current->active_mm); /* of one that has ended, as nothing runs */
 	for_each_process_thread(process, thread)
-		keep(thread->mm);
-	keep(current->active_mm); /* of one that has ended, as nothing runs */
-	if (kept_count > KEPT)
+		all &= keep(thread->mm);
+	if (!all)
 		return 0;
 	initial_thread_cb(save, NULL);
 	if (os_rewind_count() <= 0)

@@ -16,6 +16,7 @@ struct rewind_change {
 };
 
 int os_rewind_serves(void);
+void os_rewind_drop(void);
 void os_rewind_save(int physmem, char *base, unsigned long first, unsigned long end, char *own, unsigned long own_size);
 void os_rewind_restore(void);
 int os_rewind_count(void);

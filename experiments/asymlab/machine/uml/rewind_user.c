@@ -50,14 +50,20 @@ int os_rewind_serves(void)
 	return !fstat(LAB, &s) && S_ISSOCK(s.st_mode);
 }
 
-static void drop(struct copy *c)
+/* There is one copy at a time. Without one a guest ends with its job. */
+void os_rewind_drop(void)
 {
+	struct copy *c = copy;
+
+	if (!c)
+		return;
 	munmap(c->memory_copy, c->end);
 	munmap(c->own_copy, c->own_size);
 	munmap(c, sizeof(*c) + c->end / PAGE);
+	copy = NULL;
 }
 
-/* In place of an earlier copy. There is no new one if the host has too little memory for it. */
+/* There is no copy if the host has too little memory for it. */
 void os_rewind_save(int physmem, char *base, unsigned long first, unsigned long end, char *own, unsigned long own_size)
 {
 	struct copy *c = allocate(sizeof(*c) + end / PAGE);
@@ -80,8 +86,6 @@ void os_rewind_save(int physmem, char *base, unsigned long first, unsigned long 
 		memset(c->kept + from / PAGE, 1, (to - from) / PAGE);
 		from = to;
 	}
-	if (copy)
-		drop(copy);
 	copy = c;
 	memcpy(own_copy, own, own_size);
 }
