@@ -114,6 +114,17 @@ def test_what_came_out_is_kept_beside_what_is_published(kept, lab, monkeypatch):
     )
 
 
+def test_of_many_rows_those_that_keep_their_word_are_counted():
+    said = dict.fromkeys(resample.Again.model_fields, "x")
+    rows = [resample.Again(**said | {"row": str(n), "kept": resample.SAME}) for n in range(resample.SHOWN)]
+    ((_, told, shown),) = resample.by_reason(rows)
+    assert shown == rows and told == "Rows: 20. The same 20."
+    other = resample.Again(**said | {"row": "turned", "kept": resample.OTHER})
+    ((_, told, shown),) = resample.by_reason([*rows, other])
+    assert shown == [other]
+    assert told == "Rows: 21. The same 20, the other word 1. Rows of the same word are in again.jsonl."
+
+
 @pytest.mark.parametrize(
     "argv, words",
     [

@@ -31,6 +31,7 @@ from .part import Part
 from .records import first_error
 
 DATA, SIZE_MAX = "again.jsonl", 16 << 20
+SHOWN = 20  # rows for one reason; of more those that keep their word are counted alone
 OPEN = {*MEANINGS[-1][1:], "not measured"}  # the words of a row that is not decided
 SAME, SETTLED, UNDECIDED, OTHER = "the same", "decided now", "not decided now", "the other word"
 PAGE = """\
@@ -38,7 +39,7 @@ PAGE = """\
 
 Look here to see whether a published word hangs on its seeds.
 Each row ran again by seeds that its published runs do not have, on the image and the controllers of the named commit.
-Where no engine is told it is that of the published runs.
+The engine is that of the published runs, if the reason names no other.
 These runs alone make its second word: they are not joined with the published ones.
 `asymlab repeat PAPER ROW --first-seed N --seeds N` repeats a row.
 """
@@ -183,7 +184,10 @@ def by_reason(rows: list[Again]) -> list[tuple[str, str, list[Again]]]:
         there = [one for one in rows if one.why == why]
         counts = {kept: sum(one.kept == kept for one in there) for kept in (SAME, SETTLED, UNDECIDED, OTHER)}
         told = ", ".join(f"{kept} {n}" for kept, n in counts.items() if n)
-        groups.append((f"{why[:1].upper()}{why[1:]}", f"Rows: {len(there)}. {told[:1].upper()}{told[1:]}.", there))
+        left_out = f" Rows of the same word are in {DATA}." if len(there) > SHOWN else ""
+        shown = [one for one in there if one.kept != SAME or not left_out]
+        said = f"Rows: {len(there)}. {told[:1].upper()}{told[1:]}.{left_out}"
+        groups.append((f"{why[:1].upper()}{why[1:]}", said, shown))
     return groups
 
 

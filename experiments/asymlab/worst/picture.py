@@ -73,4 +73,4 @@ def panels(aim: str, rows: list[tuple[str, dict[str, list[float]]]]) -> bytes:
             ax.remove()
         figure.supxlabel("s", fontsize="small")
         figure.supylabel("Mbit/s", fontsize="small")
-        return saved(Figure(f"worst-{aim}", aim, "", figure), "png", dpi=100)
+        return saved(Figure(f"worst-{aim}", aim, "", figure), "png", dpi=80)
