@@ -150,7 +150,7 @@ def run(
             return process.answer(job, limit_s)
 
 
-def whose(job: Job | Refusals) -> Job | None:
+def trunk_of(job: Job | Refusals) -> Job | None:
     """The run that a job is a branch of."""
     return replace(job, branch=replace(job.branch, draw=0)) if isinstance(job, Job) and job.branch else None
 
@@ -167,8 +167,8 @@ class Server:
         self.kept = contextlib.ExitStack()
 
     def run(self, job: Job | Refusals, objects: dict[str, bytes], maps: int, limit_s: float) -> Answer:
-        memory, run_of = memory_mb(job, maps), whose(job)
-        wanted = (run_of, objects) if run_of else None
+        memory, trunk = memory_mb(job, maps), trunk_of(job)
+        wanted = (trunk, objects) if trunk else None
         if self.guest and (self.guest.memory != memory or self.branches and self.branches != wanted):
             self.close()
         self.branches = wanted

@@ -48,7 +48,7 @@ Each search tried some {paths} paths of the [default box](../../experiments/asym
 at its ends, then the worst of them together.
 The path that is left is plain, and as bad to a tenth, or worse.
 On a path with chance the value is the median of three seeds, and a picture shows that one.
-In a second in which a gap closes all comes that waited behind it.
+When a gap closes, all data that waited behind it count in that second.
 `asymlab worst NAME --aim AIM --again` makes the runs of a row again, in seconds, and compares their hashes;
 `--image` names the kernel of a row that is not of the first.
 `asymlab worst NAME --aim AIM --paths {paths}` searches again, and draws the search.
@@ -160,13 +160,13 @@ def hashes(seeds: list[list[Run]]) -> list[str]:
 def rates_of(of: Question, runs: list[Run]) -> dict[str, list[float]]:
     """By controller, and by number where it has several flows."""
     return {
-        name if of.flows == 1 else f"{name} {flow + 1}": seconds(run, flow)
+        name if of.flows == 1 else f"{name} {flow + 1}": rates_by_second(run, flow)
         for name, run in zip(of.of.runs(of.called, of.flows), runs)
         for flow in range(of.flows)
     }
 
 
-def seconds(run: Run, flow: int) -> list[float]:
+def rates_by_second(run: Run, flow: int) -> list[float]:
     """A flow's goodput in each whole second, Mbit/s."""
     bins = goodput_bins(run.goodput, flow, run.job.duration_s, run.job.bin_ms / 1e3)
     each = 1000 // run.job.bin_ms
