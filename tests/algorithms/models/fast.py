@@ -53,10 +53,15 @@ class Fast(Model):
         if wait or self.wait_then:
             self.slack["step_to"] = 6 / 256  # of a window that may be twice the law's
             new = min(new, 2 * self.w)
-            wait = min(wait, int(2 * self.w * (own + self.wait_then) / new) - own)
+            most = 2 * self.w * (own + self.wait_then) / new
+            error = 1 + most * 3 / 256 / new  # us; new has three roundings
+            if wait > most - own - error:
+                self.slack["wait_then"] = error
+                self.slack["step_to"] += new / max(own + self.wait_then, 1)  # 1 us of the wait
+            wait = min(wait, int(most) - own)
             new = self.fit_window(new, own + wait, self.wait_then, wait)
         self.wait_then = wait
-        if not self.less(new, 2 * self.w, 3 / 256):
+        if not self.less(new, 2 * self.w, self.slack["step_to"]):
             self.count("doublings")
             new = 2 * self.w
         return new
