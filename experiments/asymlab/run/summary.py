@@ -192,28 +192,23 @@ def print_draws(runs: list[Run]) -> list[Run]:
         place = {key: value for key, value in run.record["point"].items() if key != DRAW}
         of = json.dumps([run.record["id"], place, run.record["seed"]]) if DRAW in run.record["point"] else run.key
         groups.setdefault(of, []).append(run)
-    rows = [
-        (
-            *(f"{group[0].record['id']} seed {group[0].record['seed']} {ways[0].name}".rstrip(), what, str(len(group))),
-            *(f"{least:.4g}", str(drawn(group, values, least)), f"{low:.4g}", f"{median:.4g}", f"{high:.4g}"),
-            *(f"{most:.4g}", str(drawn(group, values, most))),
-        )
-        for group in groups.values()
-        if len(group) > 1
-        for ways in zip(*map(directions, group))
-        for what, of in DRAWS.items()
-        for values in [np.array([of(way) for way in ways], float)]
-        for least, low, median, high, most in [np.percentile(values, [0, 5, 50, 95, 100])]
-    ]
+    rows = [row for group in groups.values() if len(group) > 1 for row in draws_of(group)]
     if rows:
         console.print(terminal(DRAW_COLUMNS, rows))
         console.print(f"--at {DRAW}=N makes one of them")
     return [group[0] for group in groups.values() if len(group) == 1]
 
 
-def drawn(group: list[Run], values: np.ndarray, value: float) -> int:
-    """The first draw that has a value."""
-    return group[int(np.argmin(abs(values - value)))].record["point"][DRAW]
+def draws_of(group: list[Run]) -> Iterator[tuple[str, ...]]:
+    """The draws of a branch, a line a direction and measure: the first draw that has the least, and the most."""
+    draws = [str(run.record["point"][DRAW]) for run in group]
+    for ways in zip(*map(directions, group)):
+        name = f"{group[0].record['id']} seed {group[0].record['seed']} {ways[0].name}".rstrip()
+        for what, of in DRAWS.items():
+            values = np.array([of(way) for way in ways], float)
+            least, low, median, high, most = (f"{value:.4g}" for value in np.percentile(values, [0, 5, 50, 95, 100]))
+            least_by, most_by = draws[int(values.argmin())], draws[int(values.argmax())]
+            yield name, what, str(len(group)), least, least_by, low, median, high, most, most_by
 
 
 def print_runs(runs: list[Run], pages: dict[str, Path]) -> None:
