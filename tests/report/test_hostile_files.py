@@ -71,7 +71,7 @@ def test_the_file_and_the_place_are_named(tmp_path):
 @pytest.mark.parametrize("inside", [b"{}", b"[]", b"1"])
 def test_a_small_file_that_stands_for_many_values(tmp_path, inside):
     """It is refused before they take memory."""
-    text = b'{"format":2,"x":[' + (inside + b",") * ((24 << 20) // 3) + b"1]}"
+    text = b'{"format":3,"x":[' + (inside + b",") * ((24 << 20) // 3) + b"1]}"
     (tmp_path / records.DATA).write_bytes(lzma.compress(text, preset=0))
     with pytest.raises(LabError, match="results.json.xz: not JSON: more than 131072 objects, or 1048576 values"):
         part.read(tmp_path)
