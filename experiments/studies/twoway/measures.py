@@ -28,19 +28,19 @@ def upload(run) -> float:
 
 
 def queue_s(run) -> float:
-    """The mean time in the downlink's queue."""
-    return run.metrics["forward"]["queue_delay_mean_s"]
+    """The mean time in the downlink's queue, a packet's time at the least: a ratio to next to nothing tells nothing."""
+    return max(run.metrics["forward"]["queue_delay_mean_s"], PACKET * 8 / run.job.watch[0].forward.rate_bps)
 
 
 MEASURES = {"download": download, "upload": upload, "queue_s": queue_s}
 
 
-def lost(runs, upload: bool) -> float:
-    """Packets that are sent again, in parts of those that are sent, on all of these paths."""
+def sent_again(runs, *uploads: bool) -> float:
+    """Packets that are sent again, in parts of those that arrive, on all of these paths."""
     again = packets = 0.0
     for run in runs:
         seconds = run.job.duration_s - run.job.measure_from_s
-        for i in flows_of(run, upload):
+        for i in (i for upload in uploads for i in flows_of(run, upload)):
             metrics = run.metrics["flows"][i]
             again += metrics["retransmits"]
             packets += metrics["throughput_bps"] * seconds / 8 / PACKET
@@ -48,11 +48,15 @@ def lost(runs, upload: bool) -> float:
 
 
 def upload_loss(runs) -> float:
-    return lost(runs, True)
+    return sent_again(runs, True)
 
 
 def download_loss(runs) -> float:
-    return lost(runs, False)
+    return sent_again(runs, False)
+
+
+def loss(runs) -> float:
+    return sent_again(runs, False, True)
 
 
 def over_cubic(runs, name: str) -> float:
