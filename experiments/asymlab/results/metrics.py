@@ -230,9 +230,10 @@ def _udp_left(job: Job, marks: dict, hop: str) -> int | None:
 def of_run(job: Job, agent: dict, acks, goodput, links) -> dict:
     """All metrics of a run. acks, goodput, links: structured arrays of trace.py.
 
-    throughput counts whole IP packets, goodput their payload. background_bps is the part of each UDP load that
-    arrived, as IP packets. utilisation, reverse_utilisation, acks_per_data_packet, forward and reverse are those of one
-    of the `hops`: the busiest, which has the highest forward utilisation.
+    throughput counts whole IP packets, goodput their payload once nothing before it is missing: a hole that fills in
+    the measured time may lift it above the link's rate. background_bps is the part of each UDP load that arrived, as IP
+    packets. utilisation, reverse_utilisation, acks_per_data_packet, forward and reverse are those of one of the `hops`:
+    the busiest, which has the highest forward utilisation.
     """
     end, bin_s = job.duration_s, job.bin_ms / 1e3
     span = end - job.measure_from_s
