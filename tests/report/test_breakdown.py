@@ -43,7 +43,7 @@ def job_of(tmp_path, *names: str, path: str = PATH):
 
 def test_the_direction_of_each_flow(tmp_path):
     job = job_of(tmp_path, *FLOWS)
-    assert [breakdown.direction_of(flow, job) for flow in job.flows] == [
+    assert [breakdown.direction_of(flow.src, flow.dst, job) for flow in job.flows] == [
         *("forward", "reverse", "forward", "reverse", "reverse")
     ]
 
@@ -51,7 +51,7 @@ def test_the_direction_of_each_flow(tmp_path):
 def run_of(job, *flows: tuple[float, float]):
     metrics = {
         "flows": [
-            {"flow": i, "goodput_bps": bps, "retransmits": i, "rtt_s": {"p50": rtt, "p95": 2 * rtt}}
+            {"flow": i, "controller": "cubic", "goodput_bps": bps, "retransmits": i, "rtt_s": {"p50": rtt, "p95": 2 * rtt}}
             for i, (bps, rtt) in enumerate(flows)
         ],
         "utilisation": 0.9,
@@ -80,6 +80,16 @@ def test_sums_are_of_one_direction(tmp_path):
     rows = list(summary.rows_of(run))
     assert [row[:2] for row in rows] == [("T seed 1 forward", "20.000"), ("T seed 1 reverse", "0.500")]
     assert [row[6] for row in rows] == ["1", "2"] and rows[1][-1] == ""
+
+
+def test_a_flows_share_is_that_of_its_direction(tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr(summary, "terminal", lambda columns, rows: told.extend(rows) or "")
+    summary.print_flows([run_of(job_of(tmp_path, "forward", "reverse"), (20e6, 0.05), (0.5e6, 0.2))])
+    assert [row[1:6] for row in told] == [
+        ("0", "cubic", "forward", "20.000", "100.0%"),
+        ("1", "cubic", "reverse", "0.500", "100.0%"),
+    ]
 
 
 def test_flows_of_one_direction_have_one_row_without_a_name(tmp_path):

@@ -56,6 +56,21 @@ def test_a_runs_page_shows_its_series(full, runs):
         assert word in svg[1]
 
 
+def test_an_upload_is_drawn_on_its_own_link(tmp_path):
+    run = make(tmp_path, "FA-4", controllers=["fast", "reno"])
+    job = run.record["identity"]["job"]
+    up, link = job["flows"][1], job["links"][0]
+    up["src"], up["dst"] = up["dst"], up["src"]
+    for host, node in ((up["dst"], link["a"]), (up["src"], link["b"])):
+        job["links"].append(link | {"a": node | {"node": host, "dev": host}, "b": node | {"dev": f"to-{host}"}})
+    _, down, back, *_ = pages.time_axes(run).axes
+    assert "forward" in down.get_title() and "reverse" in back.get_title()
+    tops = [[drawn.get_paths()[0].vertices[:, 1].max() for drawn in ax.collections] for ax in (down, back)]
+    assert tops == [[pytest.approx(12, rel=0.01)]] * 2
+    assert [f.label for f in pages.drawn(run)] == ["0 fast forward", "1 reno reverse"]
+    assert "<td>reverse</td>" in pages.render(run)
+
+
 def test_series_of_a_run_are_those_measured(tmp_path):
     run = make(tmp_path, "FA-4", controllers=["fast", "reno"])
     window, rate, queue, rtt = pages.time_axes(run).axes[:4]

@@ -31,7 +31,7 @@ from ..palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, SKY, VERMILLION,
 from ..paths import BUILD, TEMPLATES
 from ..plan.opportunities import BYTES, Opportunities, kept
 from ..results import breakdown, connections
-from ..results.breakdown import completion, directions, times
+from ..results.breakdown import FORWARD, REVERSE, completion, directions, directions_by_flow, times
 from ..results.connections import largest, name_of
 from ..results.metrics import ETHERNET, goodput_bins
 from ..results.store import Run
@@ -158,32 +158,36 @@ class Drawn(NamedTuple):
 
     id: int
     label: str
+    way: str  # FORWARD or REVERSE
 
 
 def drawn(run: Run) -> list[Drawn]:
     """The flows, and of the connections those with the most bytes."""
-    flows = [Drawn(f.id, f"{f.id} {f.controller}") for f in run.job.flows]
-    return flows + [Drawn(of["flow"], name_of(of)) for of in largest(run.connections, len(COLOURS))]
+    way = directions_by_flow(run)
+    two_way = len({way[f.id] for f in run.job.flows}) > 1
+    flows = [Drawn(f.id, f"{f.id} {f.controller}" + f" {way[f.id]}" * two_way, way[f.id]) for f in run.job.flows]
+    return flows + [Drawn(of["flow"], name_of(of), way[of["flow"]]) for of in largest(run.connections, len(COLOURS))]
 
 
 def time_axes(run: Run) -> Figure:
-    """Windows with their losses, goodput, the queue and RTTs over the same time."""
+    """Windows with their losses, goodput by direction, the queue and RTTs over the same time."""
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
     duration, flows = run.job.duration_s, drawn(run)
-    figure = Figure(figsize=(9.5, 10.5), layout="none")  # type: ignore[arg-type]
+    sides = [way for way in (FORWARD, REVERSE) if any(f.way == way for f in flows)]
+    figure = Figure(figsize=(9.5, 8 + 2.5 * len(sides)), layout="none")  # type: ignore[arg-type]
     legend_rows = -(-min(len(flows), 20) // 5)
     axes = figure.subplots(
-        4,
+        3 + len(sides),
         sharex=True,
         gridspec_kw={"left": 0.08, "right": 0.92, "bottom": 0.045, "top": 0.96 - 0.016 * legend_rows, "hspace": 0.24},
     )
-    forward = Link(run, "forward")
-    draw_windows(axes[0], axes[3], run)
-    draw_goodput(axes[1], run, forward)
-    draw_queue(axes[2], run, forward)
-    axes[3].set(
+    draw_windows(axes[0], axes[-1], run)
+    for ax, way in zip(axes[1:], sides):
+        draw_goodput(ax, run, way, [f for f in flows if f.way == way])
+    draw_queue(axes[-2], run, Link(run, FORWARD))
+    axes[-1].set(
         ylim=(0, None), ylabel="ms", title=f"{rtt_name(run)} at the senders", xlabel="time, s", xlim=(0, duration)
     )
     for ax in axes:
@@ -261,12 +265,12 @@ def mark_losses(window, top: float, duration: float, losses: list, timeouts: lis
         )
 
 
-def draw_goodput(rate, run: Run, forward: Link) -> None:
-    """Draw each flow's, stacked, and all that the link carries."""
-    duration, flows = run.job.duration_s, drawn(run)
+def draw_goodput(rate, run: Run, way: str, flows: list[Drawn]) -> None:
+    """Draw that of each flow of a direction, stacked, and all that its link carries."""
+    link, duration = Link(run, way), run.job.duration_s
     bin_s = run.job.bin_ms / 1e3
     series = np.array([goodput_bins(run.goodput, f.id, duration, bin_s) for f in flows])
-    starts = np.arange(0, series.shape[1], max(forward.per, -(-series.size // POINTS)))
+    starts = np.arange(0, series.shape[1], max(link.per, -(-series.size // POINTS)))
     edges = np.append(starts * bin_s, duration)
     parts = np.add.reduceat(series, starts, axis=1) / np.diff(np.append(starts, series.shape[1])) / 1e6
     base = np.zeros(parts.shape[1])
@@ -282,16 +286,16 @@ def draw_goodput(rate, run: Run, forward: Link) -> None:
             edgecolor="white",
         )
         base = base + part
-    forward.steps(rate, forward.bps / 1e6, color=BLACK, linewidth=1, label="the link's packets")
-    forward.draw_rate(rate)
+    link.steps(rate, link.bps / 1e6, color=BLACK, linewidth=1, label="the link's packets")
+    link.draw_rate(rate)
     rate.set(
-        ylim=(0, 1.15 * max(forward.rate / 1e6, np.percentile(base, 95))),
+        ylim=(0, 1.15 * max(link.rate / 1e6, np.percentile(base, 95))),
         ylabel="Mbit/s",
-        title="Goodput by flow, stacked from the first at the bottom",
+        title=f"Goodput by flow, {way}, stacked from the first at the bottom",
     )
-    rate.secondary_yaxis(
-        "right", functions=(lambda y: y * 1e8 / forward.rate, lambda y: y * forward.rate / 1e8)
-    ).set_ylabel("utilisation, %")
+    rate.secondary_yaxis("right", functions=(lambda y: y * 1e8 / link.rate, lambda y: y * link.rate / 1e8)).set_ylabel(
+        "utilisation, %"
+    )
     rate.legend(**ABOVE)
 
 
@@ -393,8 +397,8 @@ def render(run: Run, in_report: bool = False) -> str:
                 (
                     "Over time",
                     "Window and ssthresh of each flow with its losses, retransmissions and timeouts; goodput of the "
-                    "flows, stacked, and the link's utilisation; the bottleneck's queue with its drops; RTT samples, "
-                    "or the smoothed RTT where the stack runs without RACK, which keeps them. "
+                    "flows of a direction, stacked, and its link's utilisation; the bottleneck's queue with its drops; "
+                    "RTT samples, or the smoothed RTT where the stack runs without RACK, which keeps them. "
                     "After a loss goodput may exceed the link's rate for a moment: data that waited behind a gap "
                     "count when the gap closes. "
                     "Grey: the start-up, which is not measured.",
@@ -415,6 +419,7 @@ def render(run: Run, in_report: bool = False) -> str:
             r=run.record,
             m=run.metrics,
             ways=directions(run),
+            way_of=directions_by_flow(run),
             times=times(run),
             done={f.id: done for f in run.job.flows if (done := completion(run, f.id))},
             figures=figures,

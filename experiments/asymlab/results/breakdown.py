@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..guest.job import Flow, Job
+from ..guest.programs import WithPrograms
 from .metrics import jain, percentiles, reply_times
 from .store import Run
 
@@ -47,23 +48,33 @@ class Direction:
         return self.slowest["rtt_s"] or {}
 
 
-def direction_of(flow: Flow, job: Job) -> str:
-    """By the nodes that its hosts are linked to. The first hop's is the leftmost."""
+def direction_of(src: str, dst: str, job: Job) -> str:
+    """By the nodes that two hosts are linked to. The first hop's is the leftmost."""
     node = {end.dev: end.node for end in job.ends}
     order = [node.get(hop.forward.dev) for hop in job.watch] + [node.get(job.watch[-1].reverse.dev)]
     neighbour = {a.node: b.node for link in job.links for a, b in (link.ends, link.ends[::-1])}
-    left, right = (neighbour.get(host) for host in (flow.src, flow.dst))
+    left, right = (neighbour.get(host) for host in (src, dst))
     there = left in order and right in order and order.index(left) > order.index(right)
     return REVERSE if there else FORWARD
 
 
+def directions_by_flow(run: Run) -> dict[int, str]:
+    """Of the flows, and of what its programs' connections carry, by their numbers."""
+    job = run.job
+    ways = {flow.id: direction_of(flow.src, flow.dst, job) for flow in job.flows}
+    if isinstance(job, WithPrograms):
+        node = {end.addr: end.node for end in job.ends}
+        host = {name: node.get(addr, "") for name, addr in job.names.items()}
+        ways |= {of["flow"]: direction_of(host[of["src"]], host[of["dst"]], job) for of in run.connections}
+    return ways
+
+
 def directions(run: Run) -> list[Direction]:
     """One for each direction that has flows; one if there is none."""
-    m = run.metrics
-    way = {flow.id: direction_of(flow, run.job) for flow in run.job.flows}
+    m, by_flow = run.metrics, directions_by_flow(run)
     used = (m["utilisation"], m["reverse_utilisation"])
     ways = [
-        (name, [f for f in m["flows"] if way.get(f["flow"], FORWARD) == name], used[::step])
+        (name, [f for f in m["flows"] if by_flow.get(f["flow"], FORWARD) == name], used[::step])
         for name, step in ((FORWARD, 1), (REVERSE, -1))
     ]
     rows = [(name, flows, both) for name, flows, both in ways if flows]

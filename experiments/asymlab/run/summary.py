@@ -26,12 +26,6 @@ COLUMNS = [
     *right("goodput Mbit/s", "utilisation", "Jain", "RTT ms p50", "p95", "of flow"),
     *right("ACKs/packet", "ACKs' link", "retransmits", "timeouts"),
 ]
-FLOW_COLUMNS = [
-    *left("run"),
-    *right("flow"),
-    *left("controller"),
-    *right("goodput Mbit/s", "share", "RTT ms p50", "p95", "retransmits"),
-]
 FLOWS_SHOWN = 40  # of a run
 # Numbers of the self-check: how many of its unit make the one that is shown.
 SHOWN = {Check.BASE_RTT: (1e3, "ms"), Check.FORWARD_RATE: (1e6, "Mbit/s"), Check.REVERSE_RATE: (1e6, "Mbit/s")}
@@ -46,21 +40,24 @@ def seconds(value: float | None) -> str:
 
 
 def print_flows(runs: list[Run]) -> None:
-    """A line a flow: who got what. The goodput of a flow with a size is that of its own time."""
+    """A line a flow: who got what of its direction. The goodput of a flow with a size is that of its own time."""
     rows: list[tuple[str, ...]] = []
     sized = any(flow.size_bytes for run in runs for flow in run.job.flows)
+    two_way = any(len(directions(run)) > 1 for run in runs)
     for run in runs:
-        name, flows = run.record["name"], run.metrics["flows"]
-        total = sum(f["goodput_bps"] for f in flows)
+        name, flows, ways = run.record["name"], run.metrics["flows"], directions(run)
+        way_of = {f["flow"]: way for way in ways for f in way.flows}
         for f in flows[:FLOWS_SHOWN]:
+            way = way_of[f["flow"]]
             rtt, done = f["rtt_s"] or {}, completion(run, f["flow"])
             goodput = done.goodput_bps if done else f["goodput_bps"]
             row = (
                 name,
                 str(f["flow"]),
                 f["controller"],
+                *([way.name] if two_way else []),
                 f"{goodput / 1e6:.3f}",
-                f"{f['goodput_bps'] / total:.1%}" if total and not done else "-",
+                f"{f['goodput_bps'] / way.goodput_bps:.1%}" if way.goodput_bps and not done else "-",
                 ms(rtt.get("p50")),
                 ms(rtt.get("p95")),
                 str(f["retransmits"]),
@@ -70,7 +67,9 @@ def print_flows(runs: list[Run]) -> None:
         if len(flows) > FLOWS_SHOWN:
             rows.append((name, "", f"and {len(flows) - FLOWS_SHOWN} more: its page has them"))
     if rows:
-        console.print(terminal([*FLOW_COLUMNS, *right(*(["done after s"] if sized else []))], rows))
+        who = [*left("run"), *right("flow"), *left("controller", *(["direction"] if two_way else []))]
+        got = right("goodput Mbit/s", "share", "RTT ms p50", "p95", "retransmits", *(["done after s"] if sized else []))
+        console.print(terminal([*who, *got], rows))
 
 
 TIME_COLUMNS = [*left("run", "controller", "of"), *right("done", "p50 s", "p95", "p99")]
