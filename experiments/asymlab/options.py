@@ -16,7 +16,8 @@ from .console import console
 from .machine import vm
 from .machine.image import DEFAULT_KERNEL, Image, current_image, engine_of, label_of
 from .paths import brought
-from .plan import scenario
+from .plan import objects, scenario
+from .plan.topology import objects_needed
 from .results.store import Run
 from .run import cost, local
 from .run.execute import execute, execute_shard
@@ -135,6 +136,10 @@ def run_lab(
     args, tasks: list[Task], guest: Image, told: Callable[[dict[str, Run]], None] = lambda done: None
 ) -> dict[str, Run] | None:
     """The runs, or None if the options ask for less than all of them. `told`: as of execute()."""
+    cases = {task.case.name: task.case for task in tasks}.values()
+    ours = {str(of) for case in cases for name, of in objects_needed(case).items() if of and name not in case.files}
+    for words in objects.stale(ours):
+        console.print(f"note: {words}")
     if args.dry_run:
         if args.shard:
             tasks = cost.shard(tasks, *args.shard)

@@ -267,8 +267,8 @@ def test_a_program_that_listens_on_a_port_of_the_labs_is_told(case, tmp_path):
 
 def test_an_end_that_was_not_meant_makes_the_run_invalid(case):
     words = (["exit", "3"], ["abort"], ["exit", "0"], ["sleep", "0"], ["sleep", "9"], ["endless"])
-    printed = (["print", "nothing"], ["print", '{"a": [1, 5]}'])
-    ends = {"p2": {"ends": 1}, "p3": {"ends": "running"}, "p6": {"result": "json"}, "p7": {"result": "json"}}
+    printed = (["print", "nothing"], ["print", '{"a": [1, 5]}'], ["print", '{"error": "no route"}'])
+    ends = {"p2": {"ends": 1}, "p3": {"ends": "running"}} | {p: {"result": "json"} for p in ("p6", "p7", "p8")}
     file = case(*words, *printed, **ends)
     assert [reason.split("(")[0].strip() for reason in reasons(file)] == [
         "program p0: exit 3 at 0.000 s",
@@ -278,6 +278,7 @@ def test_an_end_that_was_not_meant_makes_the_run_invalid(case):
         'program p4: still runs at 1 s; if it should, its `ends` is "running" or "any"',
         "program p5: more than 16 MB of output at 0.000 s",
         "program p6: its standard output is no result",
+        "program p8: its result is an error",
     ]
     assert "(it ends here)" in reasons(file)[0]
 

@@ -4,7 +4,7 @@
 import pytest
 
 from asymlab import LabError
-from asymlab.plan import scenario, topology
+from asymlab.plan import objects, scenario, topology
 from asymlab.plan.toml import plain
 from asymlab.run import tasks
 from tests.ktap import built
@@ -315,6 +315,19 @@ def test_unknown_controller_lists_those_there_are(scenario_file, name):
         LabError, match=f"flows.0.controller: no controller '{name}'; there are .*fast, (.+, )?reno, cubic"
     ):
         compile_job(scenario.load(file)[0], 1)
+
+
+def test_a_source_that_was_not_built_since_is_told(scenario_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(objects, "REPO", tmp_path)
+    for name in ("fresh", "fast"):
+        source = tmp_path / "bpf" / "rivals" / f"{name}.bpf.c"
+        source.parent.mkdir(parents=True, exist_ok=True)
+        source.touch()
+    with pytest.raises(LabError, match=f"{source.parent}/fresh.bpf.c is not built; run `make build`"):
+        compile_job(scenario.load(scenario_file(flow={"controller": "fresh"}))[0], 1)
+    with pytest.raises(LabError, match="no controller 'fusoin'; there are .*; did you mean fusion?"):
+        compile_job(scenario.load(scenario_file(flow={"controller": "fusoin"}))[0], 1)
+    assert [line.partition(" is newer than ")[0] for line in objects.stale(["fast", "fusion", "reno"])] == [str(source)]
 
 
 def test_an_object_of_the_name_of_one_of_linux_is_refused(scenario_file, tmp_path, monkeypatch):

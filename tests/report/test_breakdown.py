@@ -51,7 +51,13 @@ def test_the_direction_of_each_flow(tmp_path):
 def run_of(job, *flows: tuple[float, float]):
     metrics = {
         "flows": [
-            {"flow": i, "controller": "cubic", "goodput_bps": bps, "retransmits": i, "rtt_s": {"p50": rtt, "p95": 2 * rtt}}
+            {
+                "flow": i,
+                "controller": "cubic",
+                "goodput_bps": bps,
+                "retransmits": i,
+                "rtt_s": {"p50": rtt, "p95": 2 * rtt},
+            }
             for i, (bps, rtt) in enumerate(flows)
         ],
         "utilisation": 0.9,

@@ -15,18 +15,21 @@ import json
 import re
 import subprocess
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from .. import LabError
 from ..controllers import built_in
+from ..guest.protocol import NAME
 from ..needs import building
-from ..paths import BUILT
+from ..paths import BUILT, REPO, near
 from ..reading import read
 from ..shell import sh
 from .compiler import OBJECT_MAX, compiled
 from .quantities import file_name
+from .reasons import did_you_mean
 
 SUFFIX, MODULE, THIN = ".bpf.o", ".ko", "thin"
 PATH = re.compile(r"(.+\.(?:o|c|ko))(?::([A-Za-z_][\w.]{0,62}))?")
@@ -153,8 +156,31 @@ def absolute(controller: str, linux: tuple[str, ...] = ()) -> str:
     if not there:
         raise LabError(f"{BUILT}: no controller is there; {building()}")
     if controller not in there:
-        raise LabError(f"no controller {controller[:40]!r}; there are {', '.join(there)}, and files (./mine{SUFFIX})")
+        raise LabError(no_such(controller, there))
     return controller
+
+
+def source_of(name: str) -> Path | None:
+    """Of one that is or could be built; None: there is none, as in an installation."""
+    files = (REPO / "bpf" / folder / f"{name}.bpf.c" for folder in ("controllers", "rivals"))
+    return next((file for file in files if re.fullmatch(NAME, name) and file.exists()), None)
+
+
+def no_such(name: str, there: Iterable[str]) -> str:
+    if source := source_of(name):
+        return f"{near(source)} is not built; {building()}"
+    mended = did_you_mean(name, there)
+    return f"no controller {name[:40]!r}; there are {', '.join(there)}, and files (./mine{SUFFIX}){mended}"
+
+
+def stale(names: Iterable[str]) -> list[str]:
+    """A line for each built controller whose source has changed since."""
+    told = []
+    for name in sorted(names):
+        source, built = source_of(name), BUILT / f"{name}{SUFFIX}"
+        if source and built.exists() and source.stat().st_mtime > built.stat().st_mtime:
+            told.append(f"{near(source)} is newer than {near(built)}, which runs; {building()}")
+    return told
 
 
 def called(controllers: list[str]) -> dict[str, str]:

@@ -31,7 +31,7 @@ from . import scenario as plan
 from .crossing import TIMESTAMPS, Background, Flow
 from .model import ACCEPTING, TCP_ECN
 from .network import Network
-from .objects import SUFFIX, File, data, shown
+from .objects import SUFFIX, File, data, no_such, shown
 from .scenario import BIN_MS, Case, Scenario
 
 COMMON: job.Sysctls = {
@@ -122,9 +122,8 @@ def objects_needed(case: Case) -> dict[str, str | None]:
         elif obj == name and name in LINUX:
             objects[name] = None
         else:
-            there = ", ".join([*built, *LINUX])
             where = f"{key}.controller" if obj == name else f"controllers.{name}.object"
-            raise case.wrong(f"{where}: no controller {obj!r}; there are {there}, and files (./mine.bpf.o)")
+            raise case.wrong(f"{where}: {no_such(str(obj), [*built, *LINUX])}")
     return objects
 
 

@@ -49,6 +49,7 @@ def of_run(job: WithPrograms, zero_ns: int, files: dict[str, bytes], times: str)
         if not reason and program.result != "none":
             try:
                 record["result"] = read_result(out, program.result)
+                reason = error_of(record["result"]) if program.ends == 0 else ""
             except ValueError as e:
                 reason = f"its standard output is no result ({e})"
         if reason:
@@ -85,10 +86,20 @@ def unlike(program: Program, record: dict, words: str, duration_s: float) -> str
     return ended + at + expected + (f" ({words})" if words else "") + named
 
 
+def error_of(result: Any) -> str:
+    """What a result tells of a failure: iperf3 with -J ends with 0 then."""
+    told = result.get("error") if isinstance(result, dict) else None
+    return f"its result is an error ({printable(told)})" if told and isinstance(told, str) else ""
+
+
 def last_line(output: bytes) -> str:
     lines = output[-4096:].decode(errors="replace").strip().splitlines()
-    words = "".join(c if c.isprintable() else " " for c in lines[-1])[:WORDS_MAX] if lines else ""
+    words = printable(lines[-1]) if lines else ""
     return words if any(map(str.isalnum, words)) else ""
+
+
+def printable(text: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in text[:WORDS_MAX])
 
 
 def read_result(output: bytes, kind: str) -> Any:
