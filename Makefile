@@ -267,7 +267,7 @@ lint: $(ASYMLAB) ## look at the sources: style of C and Python, types
 
 format: $(ASYMLAB) ## write the sources in that style
 	$(Q)$(CLANG_FORMAT) -i $(C_SOURCES)
-	$(Q)$(RUFF) check -q --fix --exit-zero && $(RUFF) format -q
+	$(Q)$(RUFF) check -q --fix-only && $(RUFF) format -q
 
 check-kernels: build $(REFUSED) $(ASYMLAB) ## try each controller on several kernels; NAMES="fast ..." KERNELS="6.1 ..." FRESH=1
 	$(Q)$(ASYMLAB) check-kernels $(NAMES) $(KERNELS:%=--kernel %) $(if $(JOBS),--jobs $(JOBS)) $(if $(FRESH),--fresh)

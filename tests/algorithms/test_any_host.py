@@ -117,3 +117,10 @@ def test_a_failing_input_is_a_short_stream(broken):
 
 def test_a_stream_that_breaks_no_rule_holds():
     assert fuzz.failure(driver.build("fast"), ["new now=0", "ack rtt=40000 now=40000"]) is None
+
+
+def test_a_source_without_a_state_is_told(tmp_path):
+    source = tmp_path / "bare.bpf.c"
+    source.write_text("int x;\n")
+    with pytest.raises(LookupError, match=r"bare.bpf.c: no STATE\(struct bare\)"):
+        driver.write_fields("bare", source, None)

@@ -144,3 +144,9 @@ def test_a_run_that_is_not_there_has_a_scenario():
     result = properties.broken("own", "no end after 1 s", Setup(("own",), bare=False))
     assert result.where.endswith("kernels/own-loader.toml") and "run" not in result.where
     assert Result({}).where == "" and Path(result.where.removeprefix("scenario ")).suffix == ".toml"
+
+
+def test_a_counter_that_its_source_does_not_declare_is_told():
+    assert view({}).count("flows") == 1
+    with pytest.raises(LabError, match=r"its source declares no COUNTER\(losses, ...\)"):
+        view({}).count("losses")

@@ -470,7 +470,7 @@ def test_where_another_run_may_decide_otherwise_is_said():
         ("pseudorate", (0.3, 9.3)), ("fusion", (2.2, 7.3)), ("taichung", (6.5, 3.1)), ("fast", (4.6, 5.0))
     )]  # fmt: skip
     (line,) = [line for line in answer.words(LINK, rows) if line.startswith("Near")]
-    assert line == "Near the 50%, so chance decides: fusion (46%), taichung (65%). --duration 172s tells more."
+    assert line == "Near the limit, 50%, so chance decides: fusion (46%), taichung (65%). --duration 172s tells more."
     assert LINK.duration_s == 172 / 4
 
 

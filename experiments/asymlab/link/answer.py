@@ -274,7 +274,9 @@ def company(link: Link, rows: list[Row]) -> list[str]:
         told += [f"In runs of {longest:g} s {line}" for line in sharing(later)]
     if near := [f"{r.name} ({r.least:.0%})" for r in senders(rows) if r.near]:
         longer = math.ceil(4 * longest)
-        told.append(f"Near the {HALF:.0%}, so chance decides: {', '.join(near)}. --duration {longer}s tells more.")
+        told.append(
+            f"Near the limit, {HALF:.0%}, so chance decides: {', '.join(near)}. --duration {longer}s tells more."
+        )
     return told
 
 
@@ -287,7 +289,9 @@ def decided(rows: list[Row]) -> str:
     left = contenders(rows)
     if behind := [r.name for r in senders(rows) if r.serves and r not in left]:
         told.append(f"the rule, by which CUBIC is better ({', '.join(behind)})")
-    return f"Reasons, in parts of what is there with CUBIC: {'; '.join(told)}." if told else "Reason: the rule."
+    if not told:
+        return "No controller failed a question."
+    return f"Reasons, in parts of what is there with CUBIC: {'; '.join(told)}."
 
 
 def lacks(row: Row, where: str) -> str:

@@ -87,7 +87,8 @@ class Survey:
     def table(self) -> Table:
         """The same by scenario."""
         of = price(self.tasks[0]) if self.tasks else QEMU
-        columns = "runs", "in the store", "left", "virtual s left", f"{of.unit} left", "core s left"
+        unit = () if of.unit == "core s" else (f"{of.unit} left",)  # else the work is the cost
+        columns = "runs", "in the store", "left", "virtual s left", *unit, "core s left"
         scenarios = defaultdict(list)
         for t in self.tasks:
             scenarios[t.case.file.parent.name, t.case.scenario.id].append(t)
@@ -96,7 +97,8 @@ class Survey:
             todo = [t for t in group if t.key not in self.done]
             virtual = sum(t.job.duration_s for t in todo)
             work, cost = (sum(each[t.key] for t in todo) for each in (self.work, self.seconds))
-            numbers = len(group), len(group) - len(todo), len(todo), virtual, work / of.scale, cost
+            worked = (work / of.scale,) if unit else ()
+            numbers = len(group), len(group) - len(todo), len(todo), virtual, *worked, cost
             rows.append((f"{folder} {id}", *(f"{n:.0f}" for n in numbers)))
         return terminal(left("scenario") + right(*columns), rows)
 

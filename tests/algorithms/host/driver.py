@@ -71,6 +71,8 @@ def write_fields(name, source, store):
     types = {t["id"]: t for t in json.loads(run("bpftool", "-j", "btf", "dump", "file", made))["types"]}
     made.unlink()
     named = {(t["kind"], t["name"]): t for t in types.values()}
+    if ("STRUCT", name) not in named:
+        raise LookupError(f"{source}: no STATE(struct {name})")
     own = [*numbers(types, named["STRUCT", name]["id"])]
     lines = [f"SENDER({m[2:]})" if m.startswith("s.") else f"FIELD({m})" for m in own]
     if store:

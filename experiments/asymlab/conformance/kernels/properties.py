@@ -43,7 +43,7 @@ def registers_bare(v: RunView) -> None:
     if v.known.file:
         raise Skip(NOT_OURS)
     v.flow("bare")
-    need(v.counters(v.name)["flows"] >= 1, "no connection has had it")
+    need(v.count("flows", v.name) >= 1, "no connection has had it")
 
 
 def bulk(v: RunView) -> None:

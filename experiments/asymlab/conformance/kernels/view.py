@@ -94,5 +94,8 @@ class RunView(controller.View):
     def counters(self, name: str) -> dict[str, int]:
         return {c["name"]: c["value"] for c in self.run.record["agent"]["controllers"][name]["counters"]}
 
-    def count(self, what: str) -> int:
-        return self.counters(alias(self.name))[what]
+    def count(self, what: str, name: str = "") -> int:
+        """A counter of it, or of its bare load's."""
+        known = self.counters(name or alias(self.name))
+        controller.need(what in known, f"its source declares no COUNTER({what}, ...)")
+        return known[what]
