@@ -10,6 +10,7 @@ import pytest
 
 from asymlab.plan import scenario
 from asymlab.plan.topology import plan_job
+from asymlab.report import compare, report
 from asymlab.results import breakdown, metrics
 from asymlab.run import summary
 
@@ -86,6 +87,14 @@ def test_sums_are_of_one_direction(tmp_path):
     rows = list(summary.rows_of(run))
     assert [row[:2] for row in rows] == [("T seed 1 forward", "20.000"), ("T seed 1 reverse", "0.500")]
     assert [row[6] for row in rows] == ["1", "2"] and rows[1][-1] == ""
+
+
+def test_two_directions_are_compared_one_by_one(tmp_path):
+    run = run_of(job_of(tmp_path, "forward", "forward", "reverse"), (10e6, 0.05), (10e6, 0.06), (0.5e6, 0.2))
+    numbers = report.by_direction(run)
+    assert numbers["goodput_bps reverse"] == 0.5e6 and numbers["jain forward"] == 1
+    assert compare.numbers({"metrics": {"jain": 0.7, "timeouts": 3} | numbers}) == {"timeouts": 3} | numbers
+    assert report.by_direction(run_of(job_of(tmp_path, "forward"), (10e6, 0.05))) == {}
 
 
 def test_a_flows_share_is_that_of_its_direction(tmp_path, monkeypatch):

@@ -27,6 +27,7 @@ from rich.text import Text
 from .. import LabError
 from ..console import console
 from ..results import store
+from ..results.breakdown import FORWARD, ONE_WAY, REVERSE
 from ..results.store import Run
 from ..table import left, right, terminal
 from . import html, records, report
@@ -46,6 +47,9 @@ METRICS = {  # name: (label, scale, unit)
     "acks_per_data_packet": ("ACKs per packet", 1, ""),
     "retransmits": ("retransmissions", 1, ""),
     "timeouts": ("timeouts", 1, ""),
+}
+BY_DIRECTION = {
+    f"{name} {way}": (f"{METRICS[name][0]} {way}", *METRICS[name][1:]) for name in ONE_WAY for way in (FORWARD, REVERSE)
 }
 
 
@@ -166,13 +170,15 @@ def compare(a: dict, b: dict, tolerance: float) -> dict:
 
 
 def numbers(run: dict) -> dict[str, float | None]:
-    """The metrics of a run, and its times by the words of a claim's measure."""
-    return run["metrics"] | run.get("times", {})
+    """The metrics of a run, by direction if it has two, and its times by the words of a claim's measure."""
+    two_way = any(name.endswith(f" {REVERSE}") for name in run["metrics"])
+    metrics = {name: value for name, value in run["metrics"].items() if not (two_way and name in ONE_WAY)}
+    return metrics | run.get("times", {})
 
 
 def words(metric: str) -> tuple[str, float, str]:
     """Its label, scale and unit; a time, or a number of a program, has the words that measure it for a label."""
-    return METRICS.get(metric, (metric, 1, ""))
+    return (METRICS | BY_DIRECTION).get(metric, (metric, 1, ""))
 
 
 def unlike(pairs: list[tuple[dict, dict]]) -> list[dict]:
@@ -337,7 +343,7 @@ def page(compared: dict) -> str:
         .render(
             c=compared,
             cases=cases,
-            metrics=METRICS,
+            metrics=METRICS | BY_DIRECTION,
             name_of=name_of,
             value=value,
             change=change,

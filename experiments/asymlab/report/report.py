@@ -19,7 +19,7 @@ from pathlib import Path
 from .. import LabError
 from ..needs import check_extra
 from ..results import store
-from ..results.breakdown import directions
+from ..results.breakdown import ONE_WAY, directions
 from ..results.store import Run
 from ..run import registered
 from . import figuredata, measures, pages, papers, records
@@ -151,6 +151,7 @@ def summary(run: Run) -> dict:
             "acks_per_data_packet": m["acks_per_data_packet"],
             "retransmits": sum(f["retransmits"] for f in m["flows"]),
             "timeouts": m["timeouts"],
+            **by_direction(run),
         },
         "times": measures.times(run),
         "provenance": {
@@ -163,6 +164,12 @@ def summary(run: Run) -> dict:
             "registered": run.record.get("registered", ""),
         },
     }
+
+
+def by_direction(run: Run) -> dict[str, float]:
+    """The sums of each direction, if there are two: NAME WAY."""
+    ways = directions(run)
+    return {f"{name} {way.name}": getattr(way, name) for way in ways if len(ways) > 1 for name in ONE_WAY}
 
 
 def check(folder: Path) -> None:

@@ -14,6 +14,7 @@ from .metrics import jain, percentiles, reply_times
 from .store import Run
 
 FORWARD, REVERSE = "forward", "reverse"
+ONE_WAY = "goodput_bps", "utilisation", "jain", "retransmits"  # of a direction: over both they tell little
 
 
 @dataclass(frozen=True)
