@@ -19,7 +19,7 @@ from asymlab.link.path import Link, names, points, tree
 from asymlab.machine.image import DEFAULT_KERNEL, open_image
 from asymlab.machine.kernel import decompress
 from asymlab.paths import BUILD, EXPERIMENTS
-from asymlab.plan import objects, scenario
+from asymlab.plan import compiler, objects, scenario
 from asymlab.plan.toml import plain
 from asymlab.plan.topology import plan_job
 from asymlab.profile import bench
@@ -130,6 +130,17 @@ def test_the_compilers_words_come_before_the_line(scenario_file, folder):
     *words, line = r.stderr.splitlines()
     assert r.returncode == 1 and any("undeclared identifier 'window'" in word for word in words)
     assert line.startswith(f"asymlab: {folder}/wrong.bpf.c: clang does not compile it: ") and "'window'" in line
+
+
+def test_a_signed_division_is_told_without_the_compilers_stack(capsys):
+    crash = (
+        "fatal error: error in backend: Cannot select: 0x1: i32 = sdiv 0x2, 0x3\nPLEASE submit a bug report\nStack dump"
+    )
+    with pytest.raises(
+        LabError, match="mine.bpf.c: clang does not .*; BPF has no signed division: make both sides unsigned"
+    ):
+        compiler.check_compiled(Path("mine.bpf.c"), "clang", 1, crash)
+    assert "Cannot select" in (told := capsys.readouterr().err) and "dump" not in told
 
 
 @pytest.mark.parametrize("name", ["@opts.bpf.c", "-olink.bpf.c"])

@@ -239,6 +239,9 @@ def test_metrics_are_those_that_a_report_leaves():
 
 
 def test_loading_names_the_file(tmp_path):
+    (tmp_path / "scenario.toml").touch()
+    with pytest.raises(LabError, match="scenario.toml: is a file; name two folders"):
+        compare.load(tmp_path / "scenario.toml")
     with pytest.raises(LabError, match="none/results.json: there is none"):
         compare.load(tmp_path / "none")
 

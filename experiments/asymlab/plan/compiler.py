@@ -27,6 +27,8 @@ RUNNING = Path("/sys/kernel/btf/vmlinux")  # types of this machine's kernel
 BPF = REPO / "bpf"
 HEADERS, HEADER = Path("/usr/include"), "vmlinux.h"
 ERROR = re.compile(r"^(?:.*: )?(?:fatal )?error: .*|^LLVM ERROR: .*", re.M)
+CRASHED = "PLEASE submit a bug report"  # and a dump of the compiler's own stack follows
+SIGNED = re.compile(r"Cannot select: .* = s(?:div|rem)\b")
 ELSEWHERE = re.compile(r"file not found|Could not find incbin file|Permission denied")
 REDEFINED = re.compile(r"error: redefinition of (?:enumerator )?'(\w+)'")
 # Linux's own controllers call their state so, and their modes. A kernel that has them built in has these among its
@@ -163,6 +165,7 @@ def check_compiled(source: Path, compiler: str, code: int, words: str) -> None:
     """LabError with the compiler's first complaint, behind all its words."""
     if not code:
         return
+    words = words.partition(CRASHED)[0]
     first = ERROR.search(words)
     complaint = first[0][:200] if first else f"exit {code}"
     print(
@@ -172,6 +175,8 @@ def check_compiled(source: Path, compiler: str, code: int, words: str) -> None:
     hint = (
         f"; it sees the folder of the source, bpf/ and {HEADERS}: copy what it needs beside the source"
         if compiler == "clang" and ELSEWHERE.search(words)
+        else "; BPF has no signed division: make both sides unsigned"
+        if SIGNED.search(words)
         else ""
     )
     raise LabError(f"{source}: {compiler} does not compile it: {complaint}{hint}")

@@ -57,6 +57,10 @@ def load(folder: Path) -> dict:
     """{"folder", "set", "runs", "verdicts"} of a report, or of a run that is kept."""
     if (folder / "run.json").exists():
         return load_run(folder)
+    if folder.is_file():
+        raise LabError(
+            f"{folder}: is a file; name two folders, of reports or of runs, or one scenario and --image twice"
+        )
     try:
         results, verdicts = records.results(folder), records.verdicts(folder)
     except FileNotFoundError as e:
