@@ -11,7 +11,7 @@ import pytest
 
 from asymlab import LabError
 from asymlab.report import bisect
-from tests.shared import asymlab
+from tests.shared import asymlab, some_flow, some_hop, some_job
 
 
 def runs(
@@ -21,6 +21,7 @@ def runs(
     return [
         SimpleNamespace(
             valid=not invalid,
+            job=some_job(flows=[some_flow(0, "cubic")], watch=[some_hop(1e7)]),
             programs=programs or {},
             record={
                 **{"name": f"{case} seed {seed}", "seed": seed, "key": "k", "command": "c", "invalid": list(invalid)},
@@ -31,6 +32,7 @@ def runs(
             },
             metrics={
                 **{"goodput_bps": goodput, "utilisation": 1.0, "jain": 1.0, "acks_per_data_packet": 1.0, "timeouts": 0},
+                "reverse_utilisation": 0.1,
                 "flows": [{"flow": 0, "rtt_s": {"p50": rtt, "p95": rtt}, "retransmits": 0}],
             },
         )
