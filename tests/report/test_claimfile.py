@@ -93,6 +93,13 @@ def test_values_are_of_the_runs_that_are_named(claims):
     }
 
 
+def test_a_ratio_of_several_runs_has_the_geometric_mean(claims):
+    results, _ = values([run(1, 3), run(2, 8)], [run(1, 1, 2), run(2, 2, 2)])
+    text = CLAIM.replace('"0"', '["0", "1"]').replace('"goodput"', '"seeds"') + "geometric = true\n"
+    (row,) = (c.judged(results) for c in claims(text))
+    assert row.values == [2, 4] and row.ratio and row.value == pytest.approx(8**0.5)
+
+
 def test_a_check_repeats_each_claim_of_a_preset(claims):
     text = (
         CLAIM.replace('"0"', '{ id = "0", flows.controller = "$c" }\nover = { flows.controller = ["reno", "fast"] }')

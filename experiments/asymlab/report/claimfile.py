@@ -147,10 +147,11 @@ class ClaimFile:
         points = self.points(table["runs"], row)
         measure = self.measure(filled(table["measure"], row))
         runs = [Runs(id, **point) for id, point in points]
+        measured = Ratio(measure) if table.get("geometric") else measure
         if len(runs) > 1:
-            return measures.together(runs, measure)
+            return measures.together(runs, measured)
         if "over" not in table:
-            return measures.each(runs[0], Ratio(measure) if table.get("geometric") else measure)
+            return measures.each(runs[0], measured)
         others = [Runs(id, **point) for id, point in self.points(table["over"], row, *points)]
         theirs = self.measure(filled(table["over_measure"], row)) if "over_measure" in table else None
         return measures.ratio_by_seed(runs[0], others, measure, theirs, some=table.get("some", False))

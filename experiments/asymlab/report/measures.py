@@ -216,7 +216,11 @@ def together(lists: Sequence[Runs], measure: Callable[[list[Run]], float]) -> Va
 
     def of(results: Results) -> tuple[list[Run], Measure]:
         seeds = [by_seed(runs.of(results)) for runs in there(results)]
-        return paired(lists[0].of(results), *seeds), lambda run: measure([s[run.record["seed"]] for s in seeds])
+
+        def joint(run: Run) -> float:
+            return measure([s[run.record["seed"]] for s in seeds])
+
+        return paired(lists[0].of(results), *seeds), Ratio(joint) if isinstance(measure, Ratio) else joint
 
     return Value(lists[0], of, lambda results: len(there(results)) > 1 and bool(lists[0].tasks(results)))
 
