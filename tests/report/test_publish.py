@@ -38,13 +38,13 @@ def test_a_small_copy_of_what_a_report_says(report, tmp_path, snapshot, monkeypa
     assert one.claims[0].left_out == {RUNS[1]["name"]: "X-1 reno seed 2 is invalid: CPU"}
 
 
-def test_a_value_has_nine_digits(report, tmp_path):
+def test_a_value_has_seven_digits(report, tmp_path):
     kept = tmp_path / "docs" / "results"
     publish.publish(report, kept)
     one = part.read(kept / "fast")
     one.claims[0].samples[:] = [Sample(1, RUN["name"], 2 / 3)]
     (kept / "fast" / records.DATA).write_bytes(publish.data(one))
-    assert part.read(kept / "fast").claims[0].values == [0.666666667]
+    assert part.read(kept / "fast").claims[0].values == [0.6666667]
 
 
 def test_the_figures_that_a_page_shows(report, tmp_path):

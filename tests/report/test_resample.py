@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import json
+import lzma
 import subprocess
 
 import pytest
@@ -122,7 +122,7 @@ def test_of_many_rows_those_that_keep_their_word_are_counted():
     other = resample.Again(**said | {"row": "turned", "kept": resample.OTHER})
     ((_, told, shown),) = resample.by_reason([*rows, other])
     assert shown == [other]
-    assert told == "Rows: 21. The same 20, the other word 1. Rows of the same word are in again.jsonl."
+    assert told == "Rows: 21. The same 20, the other word 1. Rows of the same word are in again.jsonl.xz."
 
 
 @pytest.mark.parametrize(
@@ -166,8 +166,8 @@ def test_rows_that_are_kept_make_no_other_commit(tmp_path, monkeypatch):
 
 
 def test_a_damaged_line_is_told(tmp_path):
-    (tmp_path / resample.DATA).write_text(json.dumps({"paper": "one"}) + "\n")
-    with pytest.raises(LabError, match="again.jsonl: line 1 is no row: "):
+    (tmp_path / resample.DATA).write_bytes(lzma.compress(b'{"paper": "one"}\n'))
+    with pytest.raises(LabError, match="again.jsonl.xz: line 1 is no row: "):
         resample.read(tmp_path / resample.DATA)
 
 

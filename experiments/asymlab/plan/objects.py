@@ -161,7 +161,7 @@ def absolute(controller: str, linux: tuple[str, ...] = ()) -> str:
 
 
 def source_of(name: str) -> Path | None:
-    """Of one that is or could be built; None: there is none, as in an installation."""
+    """The source of one that is or could be built; None: there is none, as in an installation."""
     files = (REPO / "bpf" / folder / f"{name}.bpf.c" for folder in ("controllers", "rivals"))
     return next((file for file in files if re.fullmatch(NAME, name) and file.exists()), None)
 

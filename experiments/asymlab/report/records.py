@@ -220,8 +220,8 @@ def packed(about: About, claims: list[Judged], runs: list[PublishedRun], points:
 
 
 def significant(value: float | None) -> float | None:
-    """Nine digits: more would be half of a file."""
-    return value if value is None else float(f"{value:.9g}")
+    """Seven digits: more would be half of a file."""
+    return value if value is None else float(f"{value:.7g}")
 
 
 def verdicts(folder: Path) -> list[dict[str, Any]]:

@@ -2,20 +2,21 @@
 """Published rows by other seeds: does each keep its word?
 
 A row is judged anew, by seeds that none of its published runs has, on this tree's image and controllers. Only the runs
-that it reads are made. The outcome may be kept beside the published results: again.jsonl has a line for each row, and
+that it reads are made. The outcome may be kept beside the published results: a line for each row in again.jsonl.xz, and
 again.md is made of it.
 """
 
 from __future__ import annotations
 
 import json
+import lzma
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
-from .. import LabError, reading
+from .. import LabError
 from ..console import console
 from ..machine.image import Image
 from ..plan.scenario import Case
@@ -28,9 +29,9 @@ from .absent import Absent
 from .claim import Claim
 from .judged import MEANINGS, SYMBOLS, Judged, Results, number
 from .part import Part
-from .records import first_error
+from .records import FOR_TEXT, first_error, unpacked
 
-DATA, SIZE_MAX = "again.jsonl", 16 << 20
+DATA = "again.jsonl.xz"
 SHOWN = 20  # rows for one reason; of more those that keep their word are counted alone
 OPEN = {*MEANINGS[-1][1:], "not measured"}  # the words of a row that is not decided
 SAME, SETTLED, UNDECIDED, OTHER = "the same", "decided now", "not decided now", "the other word"
@@ -46,7 +47,7 @@ These runs alone make its second word: they are not joined with the published on
 
 
 class Again(BaseModel):
-    """A row by other seeds: a line of again.jsonl."""
+    """A row by other seeds: a line of again.jsonl.xz."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
     paper: str
@@ -161,7 +162,7 @@ def read(file: Path) -> list[Again]:
     if not file.exists():
         return []
     rows = []
-    for at, line in enumerate(reading.read(file, SIZE_MAX).decode().splitlines(), 1):
+    for at, line in enumerate(lines_of(file), 1):
         try:
             rows.append(TypeAdapter(Again).validate_json(line))
         except ValidationError as e:
@@ -169,11 +170,19 @@ def read(file: Path) -> list[Again]:
     return rows
 
 
+def lines_of(file: Path) -> list[str]:
+    try:
+        return unpacked(file).decode().splitlines()
+    except ValueError as e:
+        raise LabError(f"{file.parent}/{e}") from None
+
+
 def keep(rows: list[Again], folder: Path) -> None:
     """The rows of others stay; one that is there for the same reason, by the same seeds, is replaced."""
     every = {(one.paper, one.row, one.why, one.seeds): one for one in [*read(folder / DATA), *rows]}
     ordered = [every[key] for key in sorted(every)]
-    (folder / DATA).write_text("".join(json.dumps(one.model_dump()) + "\n" for one in ordered))
+    data = "".join(json.dumps(one.model_dump()) + "\n" for one in ordered)
+    (folder / DATA).write_bytes(lzma.compress(data.encode(), filters=FOR_TEXT))
     (folder / "again.md").write_text(text(ordered))
 
 

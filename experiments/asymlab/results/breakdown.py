@@ -60,7 +60,7 @@ def direction_of(src: str, dst: str, job: Job) -> str:
 
 
 def directions_by_flow(run: Run) -> dict[int, str]:
-    """Of the flows, and of what its programs' connections carry, by their numbers."""
+    """The directions of the flows, and of what its programs' connections carry, by their numbers."""
     job = run.job
     ways = {flow.id: direction_of(flow.src, flow.dst, job) for flow in job.flows}
     if isinstance(job, WithPrograms):

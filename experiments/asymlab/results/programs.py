@@ -87,7 +87,7 @@ def unlike(program: Program, record: dict, words: str, duration_s: float) -> str
 
 
 def error_of(result: Any) -> str:
-    """What a result tells of a failure: iperf3 with -J ends with 0 then."""
+    """The failure that a result tells: iperf3 with -J ends with 0 then."""
     told = result.get("error") if isinstance(result, dict) else None
     return f"its result is an error ({printable(told)})" if told and isinstance(told, str) else ""
 
