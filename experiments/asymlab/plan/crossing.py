@@ -68,8 +68,8 @@ def check_sysctls(of: str, sysctls: dict[str, Any]) -> None:
 class Flow(Crossing):
     """Equal flows from one source host to one sink host. Each entry has hosts of its own, but for `hosts_of`.
 
-    Any value may be a list: then the entry stands for as many entries, and each takes one value. Neighbouring entries
-    with the same list of places take turns: all of them at the first place, then all at the next.
+    Any value may be a list: then the entry stands for as many entries, and each takes one value. Neighbours
+    with the same list of places become one entry each at the first place, then one each at the next.
     """
 
     controller: Name = Field(

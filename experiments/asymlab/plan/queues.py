@@ -197,7 +197,7 @@ class Fq(Model):
 class DualPi2(Model):
     """DualPI2 (RFC 9332), in Linux from 6.17 on: L4S beside the rest. Packets with ECT(1) have a queue of their own,
     whose delay is that of a step; the other queue has PI2. `queue` is the limit of both together.
-    Its count of marks has a packet twice that both mark, the step and PI2.
+    A packet that both the step and PI2 mark counts twice.
 
     Debian's kernels are built without it: it takes the engine `uml` and an image of Linux 7.3.
     """
